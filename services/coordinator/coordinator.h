@@ -29,7 +29,7 @@
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
     PS_COORDINATOR_ID_MAX = 96,
-    PS_LEASE_BEATS = 3, /* a lease lasts at least this many heartbeats */
+    PS_LEASE_BEATS = 3, /* a lease, and step_ms, last at least so many heartbeats */
     /* number of values of JobState */
     PS_COORDINATOR_STATES = PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED + 1
 };
@@ -46,7 +46,7 @@ typedef struct ps_coordinator_conf {
     const char *checkpoint_path; /* folder for checkpoints; NULL or "": they are in data_dir */
     const char *data_path;       /* folder of data sets; NULL: none */
     int64_t heartbeat_us, lease_us, leader_lease_us;
-    /* shortest time in microseconds between two changes of a job's nodes because idle workers join
+    /* shortest time in microseconds between two changes of a job's nodes because idle nodes join
      * it */
     int64_t grow_us;
     /* most bytes of the packages of all attempts together; 0: no limit */
@@ -77,7 +77,7 @@ struct ps_coordinator {
     int64_t start_wall_us;
     ps_leadership *leadership; /* NULL: no other coordinator uses the registry */
     ps_registry_ahead *ahead;  /* reads jobs from etcd until this coordinator leads; then NULL */
-    ps_registry *registry;     /* used by the thread of `writer` only */
+    ps_registry *registry;     /* used by the thread of `writer` only, once that runs */
     ps_writer *writer;
     ps_registry *reader; /* for reading only; used by the threads of `reads` and by other tasks */
     ps_audit *audit;     /* lines of calls that change something */
@@ -131,7 +131,7 @@ struct ps_coordinator {
     ps_timer soon;
     /* number of jobs that are over, by final state, for /metrics */
     uint64_t ended[PS_COORDINATOR_STATES];
-    ps_histogram phases[PS_COORDINATOR_STATES]; /* how long jobs were in each state of the commit */
+    ps_histogram phases[PS_COORDINATOR_STATES]; /* how long jobs were in each phase of the commit */
     /* this coordinator leads and has read the registry; also read by the thread of joins.c */
     atomic_bool is_open;
     bool is_stopping;
@@ -148,13 +148,14 @@ int64_t ps_coordinator_now_us(ps_coordinator *c);
 /* Returns the ps_room that watches the disk on which checkpoints are kept. */
 ps_room *ps_coordinator_checkpoint_room(ps_coordinator *c);
 
-/* Returns `bytes` that a package has freed to the budget of packages (memory_taken). */
+/* Gives `bytes` that a package has freed back to the budget of packages (memory_taken). */
 void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);
 
 /* Submits a task that writes files of a job. After ps_coordinator_stop runs it at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
 
-/* Starts the queued jobs that can start, and publishes what the others wait for. */
+/* Has ps_queue_look called soon: it starts the queued jobs that can start, and publishes what the
+ * others wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);
 
 /* The observer that logs the states of jobs: job_log.c. */

@@ -17,8 +17,8 @@ PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_
 PS_MUST_USE ps_status ps_coordinator_open(ps_coordinator *c, const char *address);
 
 /* Returns true if this coordinator leads, so that handlers may answer. Else refuses the call with
- * NOT_LEADER and the leader's address and returns false. `state` is the coordinator; used as
- * ps_service.admit. */
+ * NOT_LEADER, and the leader's address if there is a leader, and returns false. `state` is the
+ * coordinator; used as ps_service.admit. */
 bool ps_coordinator_admits(void *state, ps_call *call);
 
 /* Takes a checkpoint of each running job whose specification has `checkpoint`. Posts `done` when
@@ -30,7 +30,8 @@ void ps_coordinator_last_checkpoints(ps_coordinator *c, int64_t within_us, ps_ev
  * they are stored, and nodes go on with them. */
 void ps_coordinator_drain(ps_coordinator *c);
 
-/* Blocks until running tasks have ended. Call it after ps_coordinator_drain, while the loop runs.
+/* Blocks until running tasks have ended, then notes on disk that the process ended in order. Call
+ * it after ps_coordinator_drain, while the loop runs.
  */
 void ps_coordinator_stop(ps_coordinator *c);
 

@@ -14,7 +14,8 @@
 
 typedef struct ps_coordinator ps_coordinator;
 
-/* Starts a new attempt of a QUEUED job on these members, with the next attempt number. */
+/* Starts a new attempt of a QUEUED job on these members, with the next attempt number. If the job's
+ * specification is refused, stores FAILED instead. */
 void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members, size_t count);
 
 /* Goes on with the attempt that the job's record shows, in any state; an earlier process began
@@ -54,8 +55,10 @@ typedef void ps_attempt_tables_fn(void *arg, const ps_status *st, uint64_t step)
 void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
                               ps_attempt_tables_fn *done, void *arg);
 
-/* Takes a checkpoint of the job, and writes the clock at whose beginning it is taken.
- * FAILED_PRECONDITION: the job does not train, cannot have checkpoints, or ends earlier. */
+/* Asks for a checkpoint of the job, which is taken later, and writes the clock at whose beginning
+ * it is probably taken. FAILED_PRECONDITION: the job does not train, cannot have checkpoints, ends
+ * earlier, or has lost a rank. OUT_OF_RANGE: a rank has done all of its steps. A rank that is lost
+ * or done only matters if no earlier checkpoint has it. */
 PS_MUST_USE ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock);
 
 /* A request for a checkpoint, with what is called when it is stored. */
@@ -77,9 +80,9 @@ struct ps_checkpoint_wait {
 };
 
 /* Takes a checkpoint of the job and calls wait->told, perhaps at once; `wait` is kept until then.
- * The result is DEADLINE_EXCEEDED after within_us (0: never); FAILED_PRECONDITION for the reasons
- * of ps_attempt_take_checkpoint; UNAVAILABLE if the coordinator stops; or a failure of storing the
- * checkpoint. */
+ * The result is DEADLINE_EXCEEDED after within_us (0: never); a failure of
+ * ps_attempt_take_checkpoint; FAILED_PRECONDITION if the attempt ends before; UNAVAILABLE if the
+ * coordinator stops; or a failure of storing the checkpoint. */
 void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint_wait *wait);
 
 /* A request for a timeline, with what is called when it is made. */
@@ -96,7 +99,8 @@ struct ps_trace_wait {
 /* Makes the nodes record a timeline of `steps` steps that begin a little later, and calls
  * wait->told when its file is stored, perhaps at once; `wait` is kept until then. The result is
  * FAILED_PRECONDITION if the job does not train, ends earlier, has a timeline by its specification,
- * or another one is being made. */
+ * or another one is being made; RESOURCE_EXHAUSTED if the job has 64 timelines; CANCELLED if nobody
+ * waits any more; UNAVAILABLE if the coordinator stops; or the failure of a node or of the file. */
 void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait);
 
 /* Ends the attempt, whose workers stay at the checkpoint of `step`, so that another one begins with
@@ -105,9 +109,9 @@ void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait);
 void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step);
 
 /* Lets idle nodes (so many workers and servers) join the job: takes a checkpoint and then ends the
- * attempt as ps_attempt_move does. Returns true if such a checkpoint is under way, begun now or
- * earlier; false if the job does not train, or has not trained for the shortest time between two
- * such changes. */
+ * attempt as ps_attempt_move does. Returns true if such a checkpoint was asked for, now or earlier;
+ * false if the job does not train, or has not trained for the shortest time between two such
+ * changes. */
 bool ps_attempt_grow(ps_attempt *a, uint32_t workers, uint32_t servers);
 
 /* Returns whether the job's specification asks for checkpoints. */

@@ -36,7 +36,8 @@ struct ps_collect {
     ps_unary *status_call;
     ps_stream *stream;
     ps_timer retry;
-    uint64_t checkpoint; /* clock of the checkpoint that is collected; 0: none is */
+    /* clock of the checkpoint, or state after a loss, that is collected; 0: none is */
+    uint64_t checkpoint;
     /* 0: no timeline is collected; else the first step of the timeline that is */
     uint64_t trace;
     ps_collect **slot; /* the member of the node that points to this: collect, saving or tracing */

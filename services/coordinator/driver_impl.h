@@ -28,14 +28,16 @@ typedef struct ps_attempt_node {
     ps_attempt *a;
     size_t index; /* index of the member in commit.members */
     ps_channel *channel;
-    ps_unary *asking; /* the call of CanCommit or DoCommit in progress; NULL: none */
+    /* the call of CanCommit or DoCommit, or of GetStatus in a rescue, in progress; NULL: none */
+    ps_unary *asking;
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    ps_collect *saving;  /* collects the files of a checkpoint; NULL: not running */
+    /* collects the files of a checkpoint, or what the node gives to a rescue; NULL: not running */
+    ps_collect *saving;
     ps_collect *tracing; /* collects the node's part of a timeline; NULL: not running */
     bool is_told_of_trace;
-    /* of a server, during a rescue: it has not answered yet at which clock it is */
+    /* of a server that was asked in a rescue at which clock it is: it has not told it */
     bool is_unheard;
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
@@ -50,7 +52,7 @@ typedef struct ps_attempt_node {
     struct {
         ps_checkpoint_wait wait;
         bool is_asked, is_told;
-        uint64_t step; /* 0: the node was told that there is no checkpoint */
+        uint64_t step; /* if is_told: step of the checkpoint; 0: none could be taken */
     } last;            /* the checkpoint for which the node has asked because it was told to stop */
 } ps_attempt_node;
 
@@ -96,7 +98,8 @@ struct ps_attempt {
     struct {
         ps_cuts cuts;
         ps_chain chain;
-        bool is_running; /* the attempt has been RUNNING, and `cuts` is set */
+        /* the attempt has been RUNNING and the job can have checkpoints: `cuts` is set */
+        bool is_running;
         /* in an adopted attempt: a task reads the newest stored checkpoint */
         bool is_looking;
         /* in an adopted attempt: the coordinator names no checkpoint before this time; else 0 */
@@ -156,8 +159,8 @@ struct ps_attempt {
         uint64_t stood_clock;
         int64_t stood_wall_us;   /* when a heartbeat first said that a worker has taken it */
         uint64_t step;           /* step of the checkpoint from which the next attempt goes on */
-        ps_checkpoint_wait wait; /* waits for the checkpoint after which idle workers join */
-        /* idle workers are about to join: `wait` waits for a checkpoint that is under way */
+        ps_checkpoint_wait wait; /* waits for the checkpoint after which idle nodes join */
+        /* idle nodes are about to join: `wait` waits for a checkpoint that is under way */
         bool grows;
         /* if `grows`: number of idle workers and servers that are to join */
         uint32_t idle_workers, idle_servers;
@@ -186,19 +189,20 @@ void ps_attempt_pump(ps_attempt *a);
 /* Notes that a call or task that `pending` counts has ended. May free the attempt. */
 void ps_attempt_settle(ps_attempt *a);
 
-/* Each starts a unary call to the node and reports its result to `commit`. */
+/* Each starts a unary call to the node and reports its result to `commit`; of DoCommit only a
+ * failure. */
 void ps_attempt_node_ask(ps_attempt_node *p);     /* CanCommit */
 void ps_attempt_node_start(ps_attempt_node *p);   /* DoCommit */
 void ps_attempt_node_release(ps_attempt_node *p); /* Abort, after ps_attempt_node_let_go */
 
-/* Reports to `commit` that PreCommit or DoCommit has failed. */
+/* Reports to `commit` that CanCommit, PreCommit or DoCommit has failed. */
 void ps_attempt_node_refused(ps_attempt_node *p, const ps_error *error);
 
 /* Answers the node's Ready, if one waits: with OK if why_not is NULL, else with that failure. */
 void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not);
 
-/* Ends all calls with the node except Abort and the stream of its presence. The node is told
- * `why`. */
+/* Ends all calls with the node except Abort and the stream of its presence. A Ready that waits
+ * fails with ABORTED and the text `why`. */
 void ps_attempt_node_let_go(ps_attempt_node *p, const char *why);
 
 /* Starts PreCommit with one node. When it ends, reports to `commit` that the node is prepared, or
@@ -207,8 +211,8 @@ void ps_prepare_start(ps_attempt_node *node);
 void ps_prepare_stop(ps_prepare *prepare);
 
 /* Starts to collect a node's files: GetStatus, then Collect, repeated until it succeeds. Reports to
- * `commit` that the files are here, or a failure that repeating cannot repair. ps_collect_stop ends
- * it without a report. */
+ * `commit` that the files are here, that a disk is full, or a failure that repeating cannot repair.
+ * ps_collect_stop ends it without a report. */
 void ps_collect_start(ps_attempt_node *node);
 void ps_collect_stop(ps_collect *collect);
 
@@ -221,9 +225,10 @@ void ps_presence_stop(ps_attempt_node *node); /* does nothing if the node is not
  * ps_checkpoint_collected at the end, unless it is stopped. */
 void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder);
 
-/* Collects a server's state at the beginning of `clock`, after a loss, into a folder, whose path is
- * kept. Asks again until the server has taken it. of_copies: the state of the server before this
- * one, of which this one has copies. Calls ps_rescue_collected at the end, unless it is stopped. */
+/* Collects, after a loss, a server's state at the beginning of `clock`, or in a mesh the state of
+ * all ranks from a worker, into a folder, whose path is kept. Asks again until the node has it.
+ * of_copies: the state of the server before this one, of which this one has copies. Calls
+ * ps_rescue_collected at the end, unless it is stopped. */
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
 /* Calls Collect with `parks`, which makes the ranks of a worker stand still; calls again until all
@@ -255,8 +260,8 @@ void ps_traces_end(ps_attempt *a, const ps_status *why);
 
 /* Returns the clock of the slowest rank, which all ranks have reached. */
 uint64_t ps_attempt_clock(const ps_attempt *a);
-/* Returns the first clock that no node will have begun when an answer to its heartbeat tells it
- * that clock. */
+/* Returns a clock that, at the job's pace, no node will have begun when an answer to its heartbeat
+ * tells it that clock. */
 uint64_t ps_attempt_clock_ahead(const ps_attempt *a);
 
 /* Begins with checkpoints. Call it when the job begins to run. */
@@ -280,7 +285,8 @@ void ps_checkpoints_adopt(ps_attempt *a, uint64_t has);
 void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat,
                          Psgd__V1__HeartbeatResponse *answer);
 
-/* Notes that the files (count) of a node's checkpoint are stored, or why not. */
+/* Notes that the files (count) of a node's checkpoint, or of its state in a rescue, are gathered,
+ * or why not. */
 void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
                              const ps_intake_file *files, size_t count);
 
@@ -301,8 +307,8 @@ void ps_checkpoints_fini(ps_attempt *a);
  * ps_archive_end. */
 void ps_checkpoints_drop_passing(ps_attempt *a);
 
-/* Gives up the checkpoint that is being taken or collected. Returns true if one is being stored;
- * ps_rescue_go_on is called when that has ended. */
+/* Ends collecting the files of a checkpoint, and tells all who wait for one that a node was lost.
+ * Returns true if a checkpoint is being stored; ps_rescue_go_on is called when that has ended. */
 bool ps_checkpoints_stop(ps_attempt *a);
 
 /* Stores the gathered files (a->checkpoints.files) as a checkpoint at `clock`, and then calls
@@ -317,9 +323,9 @@ void ps_checkpoint_discard_gathered(ps_attempt_node *node);
 /* Create and free the state of an attempt of a job that computes partitions. */
 void ps_partitions_create(ps_attempt *a);
 void ps_partitions_destroy(ps_partitions *partitions);
-/* Sets the step in *sum to the number of partitions that are done. */
+/* Sets step and total_steps in *sum to the number of partitions that are done, and of all. */
 void ps_partitions_sum_up(const ps_attempt *a, Psgd__V1__Progress *sum);
-/* Returns whether all partitions are known to be done. */
+/* Returns whether all partitions are done, or it is not known yet which are. */
 bool ps_partitions_are_done(const ps_attempt *a);
 
 /* --- driver_rescue.c --------------------------------------------------------------- */
@@ -356,7 +362,8 @@ bool ps_attempt_may_roll_back(const ps_attempt *a);
 void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
                            Psgd__V1__RecoverySpec *recovery);
 /* Returns why the node failed, as its heartbeat says. If the node holds the attempt, notes whether
- * training has diverged and whether the node's disk is nearly full. */
+ * training has diverged, whether the node's disk is nearly full, and whether the node lacked memory
+ * or room. */
 ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__HeartbeatRequest *beat,
                                   bool holds);
 /* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
@@ -394,17 +401,19 @@ void ps_attempt_limit(ps_attempt *a);
  * answer to a worker's heartbeat, or END with the clock at which all workers end, once that is
  * agreed. Call it after the progress in the heartbeat was handled. */
 void ps_attempt_guide(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
-/* Returns the clock at which all workers end before the last step of the job; 0: they do not. */
+/* Returns the clock at which all workers end before the last step of the job; 0: they do not, or
+ * have not agreed to one yet. */
 uint64_t ps_attempt_early_end(const ps_attempt *a);
-/* Returns whether the rank reports that it has ended where all workers end before the last step. */
+/* Returns whether the rank reports that it is held at the clock where all workers end before the
+ * last step; while no such clock is told, whether it is held at all. */
 bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank);
 /* If the outcome is DONE, sets its reason and message to the bound that ended the job (max_seconds,
  * max_steps or stop_at). If no bound did, only says in the message which value the metric of
  * stop_at has, if the job has stop_at. */
 void ps_attempt_describe_end(ps_attempt *a);
 
-/* Computes the sums of the servers' counters again, with the counters that servers had at their
- * end. */
+/* Computes the job's Progress again, with the counters that servers had at their end, and publishes
+ * it. */
 void ps_progress_servers(ps_attempt *a, int64_t now_us);
 
 /* Merges the workers' parts of an evaluation into the job's result. Returns false if the last part
@@ -415,13 +424,14 @@ bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation);
 /* Returns the name under which the node's log is stored; "" while the node's id is not known. */
 const char *ps_attempt_node_log_name(ps_attempt_node *p);
 
-/* Stores the part of the node's log that a heartbeat has, unless another part is being stored.
- * Writes into `answer` how many bytes of the log are stored. */
+/* Stores the part of the node's log that a heartbeat has, unless another part is being stored or
+ * the disk lacks room. Writes into `answer` how many bytes of the log are stored. From
+ * PS_STAGE_STORE on, drops the part and counts it as stored. */
 void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatRequest *beat,
                               Psgd__V1__HeartbeatResponse *answer);
 
-/* Starts to write the servers' model, the summary and the manifest; reports the result to
- * `commit`. */
+/* Starts to write the job's last files: the servers' model, or the result of a job that computes,
+ * the summary and the manifest. Reports the result to `commit`. */
 void ps_archive_start(ps_attempt *a);
 /* Continues after ps_checkpoints_drop_passing. */
 void ps_archive_end(ps_attempt *a);

@@ -44,8 +44,7 @@ static void path_of(char path[PATH_BYTES], const char *folder, uint32_t part)
     snprintf(path, PATH_BYTES, "%s/%s", folder, name);
 }
 
-/* Writes what the file of a partition that servers have in this attempt contains. Returns its
- * bytes.
+/* Writes the content of the file of a partition whose records servers have. Returns its bytes.
  */
 static size_t mark(const ps_attempt *a, uint8_t out[MARK_MAX])
 {
@@ -296,8 +295,9 @@ static void begin_storing(ps_attempt *a, const Psgd__V1__TakePartitionRequest *q
 
 /* --- questions ------------------------------------------------------------------------ */
 
-/* Checks that the request is of a live worker of this attempt and names one of its ranks, and that
- * the partition and the size of its records are within bounds. */
+/* Checks that the request is of a live process of a worker of this attempt and names one of its
+ * ranks, and that the partition and the size of its records are within bounds; with servers no
+ * records are allowed. */
 static ps_status check_rank(const ps_attempt *a, const Psgd__V1__TakePartitionRequest *q)
 {
     size_t i = ps_commit_find(&a->commit, q->node_id);

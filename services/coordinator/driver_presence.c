@@ -2,11 +2,12 @@
 /* driver_presence.c - notices that the process of a member was killed: at once, not when its lease
  * ends.
  *
- * A stream to the member, Watch of the standard health service, stays open from CanCommit until the
- * member answers Abort. The kernel breaks the stream when the process ends. A task then connects to
- * the member's address; if that is refused, the process is gone. Whatever else breaks a stream is
- * left to the lease, and the stream is opened again. The task also runs if the member does not
- * answer on its first stream soon: a process that ended before has no connection that could break.
+ * A stream to the member, Watch of the standard health service, stays open from CanCommit (from
+ * PreCommit if the user named the nodes) until Abort has ended. The kernel breaks the stream when
+ * the process ends. A task then connects to the member's address; if that is refused, the process
+ * is gone. Whatever else breaks a stream is left to the lease, and the stream is opened again. The
+ * task also runs if the member does not answer on its first stream soon: a process that ended
+ * before has no connection that could break.
  */
 #include "services/coordinator/driver_impl.h"
 

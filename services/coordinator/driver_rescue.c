@@ -92,8 +92,8 @@ static bool is_replayed(const ps_attempt *a, size_t node)
 }
 
 /* Collects the files of the next server from rescue.at on, except servers without a part of the
- * model and those whose state was computed anew. If none is left, stores the gathered files as a
- * checkpoint. */
+ * model and those whose state was computed anew; in a mesh, those of the worker at the greatest
+ * clock. If none is left, stores the gathered files as a checkpoint. */
 static void collect_next(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count &&
@@ -336,7 +336,8 @@ static void collect_anew(ps_attempt *a)
 
 /* --- the clock ---------------------------------------------------------------------- */
 
-/* Returns whether the nodes that have state have said at which clock they are. */
+/* Returns whether the clock of the state is known: a worker of a mesh has told it, or a server, or
+ * the replay finds it. False if a server that is needed has not told its clock. */
 static bool knows_clock(const ps_attempt *a)
 {
     if (a->plan->mesh != NULL) {
@@ -457,7 +458,7 @@ static void ask(ps_attempt *a)
 }
 
 /* Has the ranks of the next worker from rescue.at on stand still, so that servers get nothing more.
- * If no worker is left, asks servers at which clock they are. */
+ * If no worker is left, asks the nodes that have state at which clock they are. */
 static void park_next(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {

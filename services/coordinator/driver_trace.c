@@ -64,7 +64,8 @@ typedef struct merging {
     /* number of the timeline that the file has; another one may have been asked for meanwhile */
     uint64_t number;
     char folder[PS_FOLDER_MAX], name[PS_NAME_MAX + 1];
-    /* (count): of the nodes' parts; the folder may have others, of timelines that were given up */
+    /* (count): names of the parts that are merged; the folder may have others, of timelines that
+     * were given up */
     ps_trace_part_name *parts;
     size_t count;
     ps_written file;
@@ -199,7 +200,7 @@ static bool is_pace_known(const ps_attempt *a)
     return a->rate[0].us != 0 && a->rate[1].us > a->rate[0].us;
 }
 
-/* Returns whether steps are named and all ranks have done them, as far as they have reported. */
+/* Returns whether steps are named and all ranks have reported that they have done them. */
 static bool are_over(const ps_attempt *a)
 {
     return a->trace.stage == PS_TRACING_NAMED &&

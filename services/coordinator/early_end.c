@@ -31,7 +31,7 @@ static const double *goal_value(const ps_attempt *a)
     return NULL;
 }
 
-/* Returns whether the last merged evaluation reaches stop_at, in a job whose workers cannot decide
+/* Returns whether the job's last evaluation reaches stop_at, in a job whose workers cannot decide
  * this by themselves. */
 static bool is_reached(const ps_attempt *a)
 {

@@ -85,8 +85,8 @@ static uint64_t memory_of(ps_live *job)
     return job->memory_bytes;
 }
 
-/* Returns whether --max-memory (0: no limit) has no room for a package of `bytes` beside the
- * packages that are held. A package larger than the whole limit has room when no other one is
+/* Returns whether conf.max_memory_bytes (0: no limit) has no room for a package of `bytes` beside
+ * the packages that are held. A package larger than the whole limit has room when no other one is
  * held. */
 static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
 {

@@ -20,17 +20,21 @@ enum { PS_QUEUE_FRONT = 50 };
 #define PS_QUEUE_BEHIND                                                                            \
     "waits behind other jobs; what it lacks is said when it is among the first 50 of the queue"
 
-/* Starts every job that can start now, and sets what the first of the others wait for. A job that
- * may not wait (Job.no_queue) becomes FAILED with the reason WOULD_WAIT instead. */
+/* Starts the jobs that can start now, and sets what the first of the others wait for. Jobs that
+ * name their nodes may have to take turns: a call tries only so many. A job that may not wait
+ * (Job.no_queue) and has not begun becomes FAILED with the reason WOULD_WAIT instead. If no job is
+ * queued, has idle nodes join running jobs that want more. */
 void ps_queue_look(ps_coordinator *c);
 
-/* Returns whether a job whose package takes `memory_bytes` could start now. If not, writes which
- * nodes or how much memory are lacking to message[0..cap), in the words of ps_schedule_job. */
+/* Returns whether nodes and memory are free now for a job whose package takes `memory_bytes`. If
+ * not, writes which nodes or how much memory are lacking to message[0..cap), in the words of
+ * ps_schedule_job. */
 bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64_t memory_bytes,
                         char *message, size_t cap);
 
-/* Observes jobs: schedules a ps_queue_look when a job joins the queue or has left its nodes. `arg`
- * is the coordinator. */
+/* Observes jobs: schedules a ps_queue_look when a job joins the queue or has left its nodes. A job
+ * that left them to go on with others (ps_live.returns) is tried at once. `arg` is the
+ * coordinator. */
 ps_job_observer_fn ps_queue_changed;
 
 #endif

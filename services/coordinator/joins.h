@@ -8,8 +8,8 @@
 typedef struct ps_joins ps_joins;
 
 /* Listens on `listen` with the certificate in `tls_dir`, and issues certificates as conf.pki and
- * conf.cert_life_s of the coordinator say. Each request becomes a line of the audit. While the
- * coordinator does not lead, nodes are told to ask later. The strings are copied. */
+ * conf.cert_life_s of the coordinator say. Each request becomes a line of the audit, except while
+ * the coordinator does not lead: then nodes are told to ask later. The strings are copied. */
 PS_MUST_USE ps_status ps_joins_start(ps_coordinator *c, const char *listen, const char *tls_dir,
                                      ps_joins **out);
 

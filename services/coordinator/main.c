@@ -218,7 +218,7 @@ typedef struct program {
     ps_event down;  /* posted when `server` has stopped */
     ps_signals signals;
     ps_supervisor supervisor;
-    ps_etcd *etcd;           /* NULL: the registry is jobs.db, which no other process can use */
+    ps_etcd *etcd;           /* NULL: the registry is jobs.db, which no other coordinator can use */
     char **argv;             /* the program's arguments, for start_again */
     atomic_bool is_stopping; /* the process ends: start_again returns */
 } program;

@@ -246,7 +246,8 @@ static const char *best_by(const ps_attempt *a)
     return a->plan->spec->checkpoint != NULL ? a->plan->spec->checkpoint->best_by : "";
 }
 
-/* Notes the value of checkpoint.best_by in the job's result, if the step of that is known. */
+/* Notes as a score the value that the metric of checkpoint.best_by has in the job's result, if the
+ * step of the result is known. */
 static void note_score(ps_attempt *a)
 {
     const Psgd__V1__Job *job = a->job->record.job;

@@ -40,7 +40,8 @@ typedef struct ps_amounts {
 
 typedef struct ps_quotas ps_quotas;
 
-/* Reads a file. Errors are INVALID_ARGUMENT and name file and entry. */
+/* Reads a file. Errors name the file, and the entry if one is wrong. Wrong content is
+ * INVALID_ARGUMENT. */
 PS_MUST_USE ps_status ps_quotas_create(const char *file, ps_quotas **out);
 void ps_quotas_destroy(ps_quotas *quotas); /* NULL is allowed */
 

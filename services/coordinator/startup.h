@@ -5,8 +5,9 @@
 
 #include "services/coordinator/coordinator.h"
 
-/* Loads the jobs that are not over from the open registry, ends those whose files show their end,
- * and removes temporary files that a crash has left.
+/* Loads the jobs that are not over from the open registry, and removes temporary files that a crash
+ * has left. If the registry is not as it was last used here, also ends those jobs whose files show
+ * their end, and skips attempt numbers.
  *
  * The function waits for the disk, on the thread that later runs the loop. It delays no answer,
  * because the caller calls it before the server binds its address: nobody is connected yet. A node

@@ -31,7 +31,8 @@ void ps_submit_count(const ps_coordinator *c, const ps_principal *owner, ps_amou
 
 /* Accepts a job. Calls `then` once, on the loop's thread. The result is ALREADY_EXISTS if an
  * earlier request of this owner with the same id made a job of other content; RESOURCE_EXHAUSTED if
- * there are too many jobs or the disk is nearly full; or submit->place. */
+ * there are too many jobs or the disk is nearly full; submit->place; or a failure of the
+ * registry. */
 void ps_submit_job(ps_coordinator *c, const ps_submit *submit);
 
 #endif

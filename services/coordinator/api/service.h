@@ -28,6 +28,7 @@ ps_handler ps_serve_reclaim_logs;
 /* service_nodes.c */
 ps_handler ps_serve_list_nodes, ps_serve_register_node, ps_serve_heartbeat, ps_serve_ready,
     ps_serve_take_partition;
+/* service_node_log.c */
 ps_handler ps_serve_get_node_log;
 /* service_certificates.c */
 ps_handler ps_serve_renew_certificate;
@@ -44,7 +45,8 @@ ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 /* Treats nodes whose certificates were revoked as lost. Call it once a second. */
 void ps_nodes_expel_revoked(ps_coordinator *c);
 
-/* Ends downloads (ReclaimLogs) whose clients do not read. Call it once a second. */
+/* Ends downloads (ReclaimLogs) whose clients have taken nothing for a minute. Call it once a
+ * second. */
 void ps_reclaims_check(ps_coordinator *c);
 
 /* End all streams of WatchJob, all streams of ReclaimLogs, and all calls of ExplainJob, with

@@ -252,8 +252,8 @@ static uint64_t memory_of(const ps_plan *plan)
     return (uint64_t)plan->layout.param_count * sizeof(float);
 }
 
-/* Refuses a model that is larger than --max-memory, because its job would wait for ever. Without
- * --max-memory (0) allows any. */
+/* Refuses a model that is larger than --max-memory, because its job would wait for ever. If
+ * conf.max_memory_bytes is 0, allows any. */
 static ps_status check_memory(submission *s)
 {
     uint64_t bytes = memory_of(s->plan), max = s->held.c->conf.max_memory_bytes;

@@ -31,7 +31,8 @@ struct ps_watcher {
     bool is_reading; /* the task is running */
     bool is_gone;    /* the call has ended; this is freed when the task is done */
     bool was_over;   /* the job was over when the task began */
-    uint64_t stored; /* number of its last stored event when the task began; 0: it was over */
+    /* number of the job's last stored event when the task began; 0: the job was over */
+    uint64_t stored;
     /* The next stored event. NULL: no readable event after `cursor` is stored. While is_reading is
      * set, only `task` uses it. */
     Psgd__V1__WatchJobResponse *event;

@@ -2,9 +2,9 @@
 /* access.h - who may see and change which job.
  *
  * The table of methods says which kinds of callers may call a method at all (server.h). This file
- * is about a single job: a submitter may see and change its own jobs, an observer may see all jobs,
- * an admin may see and change all jobs. In plaintext callers are not known, and everybody counts as
- * an admin. Pure; any thread. */
+ * is about a single job: a submitter may see and change its own jobs, an observer and a coordinator
+ * may see all jobs, an admin may see and change all jobs. In plaintext callers are not known, and
+ * everybody counts as an admin. Pure; any thread. */
 #ifndef PS_COORDINATOR_ACCESS_H
 #define PS_COORDINATOR_ACCESS_H
 

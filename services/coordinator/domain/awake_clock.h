@@ -4,7 +4,7 @@
  * A process that was frozen, or whose host slept, has not read what nodes sent meanwhile. The
  * silence of nodes during that time must not count, so deadlines and leases use this clock. Its
  * owner reads it at least every PS_AWAKE_PULSE_US, by a timer. If two readings are more than
- * PS_AWAKE_PAUSE_US apart, the time between them is left out. Pure. */
+ * PS_AWAKE_PAUSE_US apart, the time between them counts as PS_AWAKE_PULSE_US. Pure. */
 #ifndef PS_COORDINATOR_AWAKE_CLOCK_H
 #define PS_COORDINATOR_AWAKE_CLOCK_H
 

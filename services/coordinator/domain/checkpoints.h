@@ -25,14 +25,15 @@ typedef struct ps_cuts {
     ps_cut_stage stage;
     /* clock of the checkpoint that is under way, else of the last one that was named */
     uint64_t clock;
-    uint64_t done;  /* nodes may forget checkpoints up to this clock */
-    bool is_wanted; /* a checkpoint was asked for (ps_cuts_want) and none was stored since */
+    uint64_t done; /* nodes may forget checkpoints up to this clock */
+    /* a checkpoint was asked for (ps_cuts_want), and the request is neither met nor given up */
+    bool is_wanted;
     /* the checkpoint that was asked for must be of a later clock than this */
     uint64_t wanted_after;
     bool wants_stay; /* workers have to stay at the checkpoint that was asked for */
-    bool wants_copy; /* it was also asked for without `stays`: for itself */
+    bool wants_copy; /* a checkpoint was asked for without `stays`: for itself */
     bool stays;      /* workers stay at the checkpoint under way */
-    unsigned misses; /* how often in a row a clock was named too late */
+    unsigned misses; /* how often a clock was named too late since a checkpoint was stored */
     /* time at which the last checkpoint was stored or given up, or training began */
     int64_t since_us;
     size_t count; /* number of nodes */
@@ -48,8 +49,8 @@ void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us);
 void ps_cuts_fini(ps_cuts *cuts);
 
 /* Asks for a checkpoint. stays: workers begin no clock after it. Returns a clock: the checkpoint
- * that meets the request is of a later one. (A checkpoint whose files are being collected is too
- * old, unless workers stay at it.) */
+ * that meets the request is of a later one. (A checkpoint whose files are being collected or stored
+ * is too old, unless workers stay at it and the request is that they do.) */
 uint64_t ps_cuts_want(ps_cuts *cuts, bool stays);
 
 /* Returns whether a checkpoint is to be named soon: every_us have passed since the last one (0:
@@ -78,8 +79,9 @@ void ps_cuts_leave(ps_cuts *cuts, size_t node);
 bool ps_cuts_has(const ps_cuts *cuts, size_t node);
 
 /* Notes what a node says: the clock of the checkpoint that it has taken, and of the one that it has
- * missed; 0: none. Returns true if all nodes have taken the checkpoint now; then the files of node
- * cuts->at are to be collected, which is the first node that has any. */
+ * missed; 0: none. Gives up the checkpoint if the node has missed it. Returns true if each node now
+ * has taken it or takes none any more, and at least one has; then the files of node cuts->at are to
+ * be collected, which is the first node that has any. */
 bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int64_t now_us);
 
 /* Notes that the files of node cuts->at were collected. Returns true if the files of another node
@@ -90,7 +92,7 @@ bool ps_cuts_collected(ps_cuts *cuts);
 void ps_cuts_stored(ps_cuts *cuts, int64_t now_us);
 
 /* Gives up the checkpoint under way, in any stage, for another reason than that it was named too
- * late. If it was asked for, the request ends too. */
+ * late. A request made while it was only named, or before, ends too; a later one stays. */
 void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us);
 
 /* ---- Checkpoints of changes ---- */
@@ -136,8 +138,8 @@ void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, u
                            size_t best, bool *drop);
 
 /* Clears in drop (count) the marks of checkpoints that kept ones need. parent[i] < i is the index
- * of the parent of checkpoint i; `count`: it has none. has_other: also keeps the newest checkpoint,
- * if there is one, that shares no file with the newest of all, so that a damaged file does not
+ * of the parent of checkpoint i; `count`: it has none. has_other: at least one checkpoint that
+ * shares no file with the newest of all is kept, if there is one, so that a damaged file does not
  * spoil all checkpoints. */
 void ps_checkpoints_keep_parents(const size_t *parent, size_t count, bool has_other, bool *drop);
 

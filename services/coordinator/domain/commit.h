@@ -7,13 +7,15 @@
  *   CAN_COMMIT -> PRE_COMMIT -> DO_COMMIT -> RUNNING -> COLLECTING -> the end
  *
  * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try) with its reason,
- * decided once, and then stages (ps_commit_stage). A node is released only after the outcome is
- * saved and the files that the node gave are stored; until then the node keeps them. `state` stays
- * what it was until the attempt is over.
+ * decided once, and then stages (ps_commit_stage). DONE may still become FAILED or CANCELLED if its
+ * files cannot be stored. A node is released only after the outcome is saved and the files that the
+ * node gave are stored; until then the node keeps them. Two nodes are released earlier: one without
+ * which the attempt goes on, and one of an attempt whose outcome is QUEUED. `state` stays what it
+ * was until the attempt is over, but RUNNING becomes COLLECTING when files are collected.
  *
- * What cannot be saved or stored for want of room is tried again, with growing pauses, until it
- * succeeds or the job is cancelled; ps_commit.waits says what waits. All other stages end within a
- * bounded time.
+ * What cannot be saved or stored, mostly for want of room, is tried again, with growing pauses,
+ * until it succeeds. A cancellation gives up files that wait, but not the job's record.
+ * ps_commit.waits says what waits. The stages that wait for nodes end within a bounded time.
  *
  * Times are monotonic microseconds. Functions name a node by its index in ps_commit.members. */
 #ifndef PS_COORDINATOR_COMMIT_H
@@ -45,7 +47,7 @@ typedef struct ps_commit_conf {
     int64_t pre_commit_us; /* time for nodes to take all packages; replaced by ps_commit_packaged */
     /* time from DoCommit to the first Ready, and again from there to the last Ready */
     int64_t ready_us;
-    int64_t lease_us; /* silence after which a node is lost */
+    int64_t lease_us; /* silence after which a node is lost, from PRE_COMMIT on */
     int64_t late_us;  /* silence after which a node is shown as waited for */
     /* silence after which a node is to blame if other nodes give up waiting */
     int64_t silent_us;
@@ -57,16 +59,17 @@ typedef struct ps_commit_conf {
     /* the user chose the nodes: if one of them is busy or silent, the job fails; false: the job
      * goes back to the queue */
     bool nodes_are_named;
-    bool fails_if_busy; /* a busy node fails the job, named or not */
+    /* a node that is busy, or whose disk is full, fails the job, named or not */
+    bool fails_if_busy;
     /* an interruption before training sends the job back to the queue; false: it is treated as a
      * loss */
     bool may_repeat;
     /* Whether the loss of a worker, or of a server, sends the job back to the queue for another
      * attempt; false: it fails the job. */
     bool restarts_workers, restarts_servers;
-    /* After a loss of workers alone, PS_COMMIT_RESCUE follows. Then the next attempt goes on from
-     * the state that the servers have; in a job without servers, from the state of the workers that
-     * are left. */
+    /* If another attempt follows a loss of workers alone during training, PS_COMMIT_RESCUE comes
+     * first. Then the next attempt goes on from the state that the servers have; in a job without
+     * servers, from the state of the workers that are left. */
     bool rescues;
     /* Each server has copies of the state of the server before it (the first one those of the
      * last). So PS_COMMIT_RESCUE also follows a loss of servers if all their copies are left. */
@@ -112,7 +115,7 @@ typedef enum ps_member_step {
     PS_MEMBER_PREPARED,
     PS_MEMBER_WAITING, /* the node has called Ready, and waits at the barrier for the others */
     PS_MEMBER_RUNNING,
-    PS_MEMBER_OVER /* has finished or failed, and has files to collect */
+    PS_MEMBER_OVER /* has finished or failed, or is to give its files */
 } ps_member_step;
 
 typedef enum ps_member_files {
@@ -125,7 +128,7 @@ typedef enum ps_member_files {
 
 typedef struct ps_member {
     /* Set by the caller before ps_commit_begin. The state machine may learn id and incarnation
-     * later, from the node's answer to CanCommit. */
+     * later, from the node's answer to CanCommit; the caller then writes threads and version. */
     char id[PS_COMMIT_NODE_ID_MAX];
     char address[PS_COMMIT_ADDRESS_MAX];
     Psgd__V1__NodeRole role;
@@ -134,7 +137,8 @@ typedef struct ps_member {
     uint64_t incarnation; /* number of the node's process; 0: not known yet */
     uint32_t threads;     /* number of threads that a server reports; 0: not known yet */
     char version[PS_COMMIT_VERSION_MAX]; /* version of the node's program; "": not known yet */
-    bool is_spared; /* the attempt goes on without the node; set by the caller of ps_commit_adopt */
+    /* the attempt goes on without the node; the caller of ps_commit_adopt sets it, too */
+    bool is_spared;
 
     /* Written by the state machine. */
     ps_member_step step;
@@ -142,12 +146,13 @@ typedef struct ps_member {
     bool is_lost; /* the attempt no longer waits for the node */
     /* the node's process has ended, so it holds nothing and will not answer */
     bool is_gone;
-    bool is_releasing; /* Abort was sent to the node, or is about to be */
-    bool is_released;  /* Abort was answered or has failed */
+    bool is_releasing; /* Abort was sent to the node, is about to be, or is not needed */
+    bool is_released;  /* Abort was answered, has failed, or is not needed */
     bool is_silent;    /* did not answer CanCommit */
-    /* the node reports a failure that another node may have caused; see blame_us */
+    /* the node has reported a failure that another node may have caused, and is not held
+     * responsible yet; see blame_us */
     bool is_blamed;
-    bool is_culprit;     /* the node holds up nodes that are blamed */
+    bool is_culprit;     /* the node holds up nodes that have is_blamed */
     bool has_left;       /* the node was told to stop, and that ended the attempt */
     bool has_low_disk;   /* the node reports that its disk is nearly full */
     bool has_diverged;   /* the node fails because a number of the training is not finite */
@@ -166,8 +171,8 @@ typedef struct ps_member {
     } spared; /* why the attempt goes on without it */
 } ps_member;
 
-/* What the end of an attempt is doing. DONE begins with STORE, QUEUED with SALVAGE, the other
- * outcomes with DECIDED. */
+/* What the end of an attempt is doing. DONE begins with STORE, QUEUED with RESCUE or SALVAGE, the
+ * other outcomes with DECIDED. */
 typedef enum ps_commit_stage {
     PS_STAGE_GOING, /* no outcome yet */
     /* the state that is left after a loss is being stored, before QUEUED goes on */
@@ -195,8 +200,8 @@ typedef struct ps_commit {
     ps_commit_stage stage;
     int64_t deadline_us; /* deadline of `state`, or of `stage` during the end */
     int64_t decided_us;  /* when the outcome was decided */
-    /* Until this time a node is not held responsible for a failure that another node may have
-     * caused. INT64_MAX: no node has reported such a failure. */
+    /* Nodes with is_blamed are not held responsible for their failures until this time at the
+     * latest. INT64_MAX: there are none. */
     int64_t blame_us;
     bool has_culprit; /* one of the members is a culprit */
     /* graph of who waits for whom, from the last report of each node; a node that gave up waiting
@@ -207,8 +212,9 @@ typedef struct ps_commit {
     bool barrier_begun; /* the first Ready has arrived */
     /* an earlier process of the coordinator began the attempt, and may have released nodes */
     bool is_adopted;
-    bool is_interrupted; /* the outcome is QUEUED because of an interruption before training */
-    bool is_recovery;    /* the outcome is QUEUED because of a loss; another attempt goes on */
+    bool is_interrupted; /* an interruption before training has decided the outcome */
+    /* the outcome is QUEUED because of a loss or a divergence; another attempt goes on */
+    bool is_recovery;
     /* the outcome is QUEUED because another attempt is to go on with other nodes */
     bool is_move;
     bool is_rollback; /* the outcome is QUEUED because of a divergence */
@@ -232,13 +238,13 @@ void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *
 
 /* Adopts an attempt that an earlier process left in RUNNING or COLLECTING. Members with is_spared
  * count as lost. A member that is silent for lease_us from now on is lost too. A node that no
- * longer holds the attempt was released by the earlier process: the attempt then ends as after a
- * loss, but the node is not to blame. */
+ * longer holds the attempt counts as released by the earlier process: if the attempt cannot go on
+ * without the node, it ends as after a loss, but the node is not to blame. */
 void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, Psgd__V1__JobState state, int64_t now_us);
 
 /* Adopts an attempt whose outcome an earlier process had decided. Stores summary and manifest,
- * unless `is_stored`, and releases the nodes. */
+ * unless `is_stored` or the outcome is QUEUED, and releases the nodes. */
 void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                          size_t count, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
                          const char *reason, const char *message, bool is_stored, int64_t now_us);
@@ -273,9 +279,10 @@ PS_MUST_USE ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarn
 void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
                     Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us);
 /* Notes that the node has failed because a loss, gradient or weight is not finite, or that it has
- * left weights that are not. The attempt ends with the reason DIVERGED, even if it could go on
- * without the node. The job fails, or goes back to the queue if conf.rolls_back. Call it before
- * ps_commit_beat of the same heartbeat, or before ps_commit_collected. */
+ * left weights that are not. When the node then fails or is lost, the attempt ends with the reason
+ * DIVERGED, even if it could go on without the node. The job fails, or goes back to the queue if
+ * conf.rolls_back. Call it before ps_commit_beat of the same heartbeat, or before
+ * ps_commit_collected with an error. */
 void ps_commit_diverged(ps_commit *c, size_t node);
 /* Notes that the node reports a disk that is nearly full. If the node fails with
  * RESOURCE_EXHAUSTED, earlier or later, the recovery names the disk. */
@@ -293,18 +300,22 @@ void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
  * lost if the attempt still needs it. During CanCommit it counts as a node that does not answer.
  * When nodes are released, its answer to Abort is not waited for. */
 void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us);
-/* Handles a sign of life of a member's process. Does nothing if `incarnation` is the member's. Else
- * the member's process was restarted and no longer holds the attempt: interrupts the attempt before
- * training; later the node is lost. */
+/* Handles a sign of life of a member's process. Does nothing if `incarnation` is the member's, if
+ * the member's is not known, or if the attempt needs nothing more of the member. Else the member's
+ * process was restarted and no longer holds the attempt. If the member has not answered CanCommit,
+ * the job goes back to the queue, unless the user named the nodes. Later, but before training, the
+ * attempt is interrupted. After that the node is lost. */
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);
 /* Handles the end of Collect. `result`: OK if all files of the node are stored; else its files are
  * lost. */
 void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int64_t now_us);
 /* Handles a Collect that failed because a disk is full: the node's if `is_its_disk`, else the
- * coordinator's. PS_COMMIT_COLLECT is repeated later. */
+ * coordinator's. PS_COMMIT_COLLECT is repeated later. If the job was cancelled, the node's files
+ * are lost instead. */
 void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status *why,
                     int64_t now_us);
-/* Returns whether the member is not lost, and trains or has trained. */
+/* Returns whether the member trains or has trained, has not failed, and is not lost, gone or a
+ * culprit. */
 bool ps_commit_is_there(const ps_member *m);
 /* Returns the index of the member that has the copies of the server with index `server`. */
 size_t ps_commit_copier(const ps_commit *c, size_t server);
@@ -316,8 +327,8 @@ void ps_commit_rescued(ps_commit *c, int64_t now_us);
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
 /* Handles the end of PS_COMMIT_SAVE. `result`: whether the job was saved. */
 void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us);
-/* Notes that the state CAN_COMMIT is saved, so that nodes may be asked. Does nothing if the outcome
- * is decided. */
+/* Notes that the state CAN_COMMIT is saved and that data and model are found, so that nodes may be
+ * asked. Does nothing if the outcome is decided. */
 void ps_commit_started(ps_commit *c, int64_t now_us);
 /* Notes that the state CAN_COMMIT could not be saved. No node is asked; the job goes back to the
  * queue. */
@@ -354,8 +365,9 @@ ps_commit_action ps_commit_next(ps_commit *c, size_t *node);
 int64_t ps_commit_deadline(const ps_commit *c);
 
 /* Writes the nodes for which the attempt waits now to buf[0..cap), such as "w1, w3"; "": none.
- * While it trains these are the nodes that hold up the others; if there are none, the nodes that
- * are silent for late_us. */
+ * Before CanCommit, and until the packages are made, this is "the coordinator". While it trains
+ * these are the nodes that hold up the others; if there are none, the nodes that are silent for
+ * late_us. */
 void ps_commit_waiting_for(const ps_commit *c, int64_t now_us, char *buf, size_t cap);
 
 /* Returns whether a failure of the coordinator's disk with this code may be repaired by trying

@@ -61,8 +61,8 @@ static bool is_silent(const ps_commit *c, const ps_member *m, int64_t silent_us,
 }
 
 /* Writes into is_root (count) which members hold up others: one of their ranks is a root of the
- * graph (waits.h). What a member waits for counts if it has given up, or was heard of within
- * silent_us. Returns whether there is such a member. */
+ * graph (waits.h). What a member waits for counts if the member has given up or is not silent
+ * (is_silent). Returns whether there is such a member. */
 static bool find_roots(const ps_commit *c, int64_t silent_us, int64_t now_us, bool *is_root)
 {
     uint32_t n = c->who_waits.workers + c->who_waits.servers, count;

@@ -14,7 +14,7 @@ enum { NAMES_MAX = 4 }; /* most nodes named in a message; the others are counted
  * cancelled job does not wait for room. */
 static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
-/* Longest wait for the state of the servers after a loss, if conf.collect_us is not shorter. The
+/* Longest wait for the state that is left after a loss, if conf.collect_us is not shorter. The
  * state may be as large as a checkpoint. */
 static const int64_t rescue_max_us = 60 * 1000 * 1000;
 

@@ -21,7 +21,7 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
                       const char *fmt, ...);
 
 /* Decides the end of an attempt that lost workers or servers: QUEUED if the job restarts after such
- * a loss, else FAILED. */
+ * a loss, else FAILED. Also FAILED if a node stalled (NODE_STALLED) and conf.fails_alike. */
 PS_PRINTF(6, 7)
 void ps_commit_decide_loss(ps_commit *c, bool of_workers, bool of_servers, const char *reason,
                            int64_t now_us, const char *fmt, ...);
@@ -31,9 +31,10 @@ void ps_commit_decide_loss(ps_commit *c, bool of_workers, bool of_servers, const
 PS_PRINTF(4, 5)
 void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...);
 
-/* Handles the loss of a node for this attempt. The attempt goes on without the node if
- * conf.survives_loss allows that; else decides the end with `reason`: QUEUED if the job may go on
- * with another attempt, else FAILED. */
+/* Handles the loss of a node for this attempt. Ends the attempt as diverged if the node
+ * has_diverged. Else the attempt goes on without the node if conf.survives_loss allows that; if
+ * not, decides the end with `reason`: QUEUED if the job may go on with another attempt, else
+ * FAILED. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
 /* Writes the text by which the job's message describes a lost member, such as "worker w2 (h:3) is
@@ -41,8 +42,9 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
 void ps_commit_describe_loss(const ps_member *m, const char *reason, const char *why, char *text,
                              size_t cap);
 
-/* Handles a node of an adopted attempt that an earlier coordinator has released: ends the attempt
- * as ps_commit_lose does, but does not name the node as lost. */
+/* Handles a node of an adopted attempt that an earlier coordinator has released. Calls
+ * ps_commit_lose if the attempt can go on without the node; else ends the attempt as after a loss,
+ * but does not name the node as lost. */
 void ps_commit_found_released(ps_commit *c, size_t node, int64_t now_us);
 
 /* --- commit_blame.c --------------------------------------------------------- */
@@ -54,17 +56,18 @@ void ps_commit_init_waits(ps_commit *c);
  * lease to find that node, so that the message names the right one. */
 void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, int64_t now_us);
 
-/* Ends the attempt because nodes gave up waiting, as soon as all other nodes have sent two
- * heartbeats or blame_us has passed. The message names the node that holds up the others; if there
- * is none, the nodes that gave up. */
+/* Handles nodes that gave up waiting, as soon as all other nodes have sent two heartbeats or
+ * blame_us has passed. The attempt goes on without the nodes that hold up the others and those that
+ * gave up, if it can; else it ends. The message then names the nodes that hold up the others, and
+ * one that gave up; if none holds up others, only that one. */
 void ps_commit_settle_blame(ps_commit *c, int64_t now_us);
 
 /* Fails the attempt because of the first worker that has reported its end although the server lacks
  * contributions of it. Does nothing if there is no such worker. */
 void ps_commit_accuse_missing(ps_commit *c, size_t server, int64_t now_us);
 
-/* Writes the nodes that hold up others while the job trains; if there are none, the nodes that are
- * silent. */
+/* Appends to the text in buf[0..cap) the nodes that hold up others while the job trains; if there
+ * are none, the nodes that are silent for late_us. */
 void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t cap);
 
 /* --- commit_end.c ----------------------------------------------------------- */
@@ -79,14 +82,14 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us);
 
 /* Releases the nodes whose files are not needed, and collects the files of the others. Call it when
- * the outcome is stored. */
+ * the outcome is saved, or is QUEUED. */
 void ps_commit_salvage(ps_commit *c, int64_t now_us);
 
-/* Releases all nodes. Call it when outcome and files are stored. */
+/* Releases all nodes. Call it when outcome and files are stored, or if the outcome is QUEUED. */
 void ps_commit_release_all(ps_commit *c, int64_t now_us);
 
-/* Writes the names of the nodes whose files are needed and were not collected to names[0..cap).
- * Returns their number. */
+/* Writes to names[0..cap) the names of the first nodes whose files are needed and were not
+ * collected, and how many more there are. Returns the number of all of them. */
 size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap);
 
 /* --- commit_store.c --------------------------------------------------------- */
@@ -105,8 +108,8 @@ void ps_commit_go_on(ps_commit *c);
 /* Tries again whatever could not be stored for lack of room. */
 void ps_commit_retry(ps_commit *c, int64_t now_us);
 
-/* After the outcome was decided: gives up files that wait for room on the disk. Does nothing if no
- * file waits. */
+/* After the outcome was decided: gives up files that wait for room on the disk; summary and
+ * manifest are tried once more. Does nothing if no file waits. */
 void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us);
 
 /* Goes through the stages of the end as far as possible now. */

@@ -15,7 +15,7 @@ typedef struct ps_live ps_live;
 
 typedef enum ps_job_news {
     PS_JOB_TO_STORE, /* a change has to be stored: ps_live_take_change returns it */
-    PS_JOB_STATE,    /* the state has changed, or its reason or message */
+    PS_JOB_STATE,    /* the state has changed; not if only its reason or message has */
     PS_JOB_SAVING,   /* is_unsaved has changed: changes can be stored again, or cannot */
     PS_JOB_EVENT,    /* an event can be read: a stored one, or progress */
     PS_JOB_FILES,    /* a file of the job has grown */

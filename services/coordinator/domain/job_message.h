@@ -25,7 +25,8 @@ ProtobufCMessage *ps_message_copy(const ProtobufCMessage *message);
 /* Creates a QUEUED job with a copy of `spec`. */
 Psgd__V1__Job *ps_job_create(const Psgd__V1__JobSpec *spec, int64_t wall_us);
 
-/* Replaces the job's placements by the members, as far as these have an id or an address. */
+/* Replaces the job's placements by the members, one for each rank. An id or address that is not
+ * known yet is "". */
 void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count);
 
 /* Fills members (at most n_placements) from the job's placements. Returns their number. A worker

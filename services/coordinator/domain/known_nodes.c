@@ -15,7 +15,7 @@
 enum { MISSED_MAX = 3 /* a node that has missed so many heartbeats in a row is not chosen */ };
 
 static const int64_t forget_us = 3600 * INT64_C(1000000);
-/* a node whose disk was full when a job was to begin is not chosen for so long */
+/* how long ps_node_set_full, and ps_node_set_short, count */
 static const int64_t full_us = 10 * INT64_C(1000000), short_us = 60 * INT64_C(1000000);
 
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* known_nodes.h - the nodes that have registered, and their leases.
  *
- * Pure; times are monotonic microseconds; wall_us is time of day, for people. A node is known until
- * it has been silent for an hour. After a restart of the coordinator, nodes register again by
- * themselves. */
+ * Pure; times are monotonic microseconds; wall_us is time of day, for people. A node without a job
+ * is known until it has been silent for an hour, or less (ps_nodes_forget, ps_nodes_register).
+ * After a restart of the coordinator, nodes register again by themselves. */
 #ifndef PS_COORDINATOR_KNOWN_NODES_H
 #define PS_COORDINATOR_KNOWN_NODES_H
 
@@ -30,7 +30,8 @@ typedef struct ps_node_entry {
     char version[32];
     char kernels[160];
     Psgd__V1__LinkProtection links; /* protection of links, as registered */
-    /* of a worker for a program: title of the jobs for that program; as registered */
+    /* of a program that joined as a worker: title of the jobs that it joins; "": a node of psgd's
+     * own */
     char loop[80];
     uint32_t threads; /* of a parameter server; 0: not known */
     uint64_t incarnation;
@@ -40,12 +41,13 @@ typedef struct ps_node_entry {
     /* when that certificate ends, in seconds since 1970; 0: the node has none */
     int64_t certificate_ends_s;
     int64_t renewed_us; /* when the node was last given a new certificate; 0: never */
-    bool has_left;      /* the node has said that it leaves, and has not registered since */
+    /* the node's last heartbeat said that it leaves, and it has not registered since */
+    bool has_left;
     /* the node was told to stop, and waits for a checkpoint of its job */
     bool is_stopping;
     bool has_beaten; /* the node has sent a heartbeat since it registered */
 
-    /* What the node's last heartbeat reported. */
+    /* What the node's last heartbeat reported; ps_node_mark_idle resets it. */
     Psgd__V1__NodePhase phase;
     char job_id[96]; /* id of the job that holds the node; "" when idle */
     uint32_t attempt;
@@ -82,19 +84,20 @@ void ps_nodes_fini(ps_nodes *nodes);
 
 /* Checks a registration from the client address `host` and adds or updates the node's entry, *out.
  * *is_new: the process has not registered before: the node is new, or was restarted. If there are
- * too many nodes, in all or from that address, drops an entry that never sent a heartbeat or has
- * been silent for longer than its lease.
+ * too many nodes, in all or from that address, drops the entry of a node without a job that is not
+ * alive, or has sent no heartbeat for two intervals since it registered.
  *
  * INVALID_ARGUMENT     names the field
  * RESOURCE_EXHAUSTED   too many nodes
- * FAILED_PRECONDITION  a process at another address has the id and is alive: it has missed
- *                      fewer than two heartbeats; or a process that was started later has the
- *                      id and still has its lease */
+ * FAILED_PRECONDITION  the node is of another minor version; a process at another address has the
+ *                      id and is alive: it has missed fewer than two heartbeats; or a process that
+ *                      was started later has the id and still has its lease */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
                                         const char *host, int64_t now_us, int64_t wall_us,
                                         ps_node_entry **out, bool *is_new);
 
-/* Handles a heartbeat. Returns NOT_FOUND for an unknown node or an older process. */
+/* Handles a heartbeat. Returns NOT_FOUND for an unknown node or a process that is not the
+ * registered one, INVALID_ARGUMENT for a job_id that is too long. *out: the node. */
 PS_MUST_USE ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req,
                                     int64_t now_us, int64_t wall_us, ps_node_entry **out);
 

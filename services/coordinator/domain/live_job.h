@@ -2,10 +2,11 @@
 /* live_job.h - a job that is not over: its record, its events, its attempt.
  *
  * Pure. Every change is published to the observers of `board`. Changes that have to be stored are
- * published as PS_JOB_TO_STORE, in order; the observer that stores them calls ps_live_stored. An
- * event is shown to watchers when it is stored. If a change cannot be stored while the job runs, it
- * is stored later, because a full disk must not end a job. The beginning and the end of an attempt
- * take effect only when they are stored (ps_live_store). */
+ * published as PS_JOB_TO_STORE, in order; the observer that stores them calls ps_live_stored. A
+ * progress event is shown to watchers at once, another event when it is stored, or as progress if
+ * it cannot be. If a change cannot be stored while the job runs, it is stored later, because a full
+ * disk must not end a job. The beginning and the end of an attempt take effect only when they are
+ * stored (ps_live_store). */
 #ifndef PS_COORDINATOR_LIVE_JOB_H
 #define PS_COORDINATOR_LIVE_JOB_H
 
@@ -28,7 +29,7 @@ struct ps_live {
     /* number of the newest event, if that is a progress event, which is not stored; 0: a later
      * event has replaced it */
     uint64_t progress_sequence;
-    int64_t progress_us;      /* when that progress event was published */
+    int64_t progress_us;      /* when the last progress event was published */
     ps_live_change *to_store; /* the change that PS_JOB_TO_STORE publishes; NULL: none */
     unsigned writes;          /* number of changes that are being stored */
     /* how many of `writes` are changes with an event, and how many were made by ps_live_store */
@@ -36,13 +37,14 @@ struct ps_live {
     /* For each kind of event: whether one has to be published when the changes of ps_live_store are
      * stored. */
     bool later[PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS + 1];
-    bool is_unsaved; /* the last change could not be stored, and ps_live_save has to try again */
+    /* the last change (not of ps_live_store) could not be stored; ps_live_save has to try again */
+    bool is_unsaved;
     ps_status unsaved_why;
     bool is_over;          /* the job is freed when its last change is stored */
     bool returns;          /* the job has left its nodes in order to go on with others at once */
     bool is_active;        /* the job has an attempt, and is in ps_jobs.active */
     uint64_t memory_bytes; /* memory of its package; 0: not known yet */
-    /* when it was last written into the job's message what the job waits for in the queue; 0: never
+    /* when the job's message last got what the job waits for in the queue; 0: never
      */
     int64_t told_us;
     int64_t lost_us;       /* since when the job waits for nodes after a loss; 0: it does not */
@@ -86,9 +88,11 @@ ps_live_change *ps_live_take_change(ps_live *job);
  * the job. */
 void ps_live_stored(ps_live_change *change, const ps_status *result);
 
-/* Publishes the job's present message as an event of this kind; a STATE or METRICS event is shown
- * when it is stored. An event that cannot be stored is logged once, shown as progress, and stored
- * later (is_unsaved); the job goes on. */
+/* Publishes the job's present message as an event of this kind, STATE or METRICS, which is shown
+ * when it is stored. While a change of ps_live_store is being stored, the event waits. An event
+ * that cannot be stored is shown as progress, as is a METRICS event while many wait for the disk.
+ * After a failure, which is logged once, the job is stored later without an event (is_unsaved); it
+ * goes on. */
 void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind);
 
 /* Publishes a progress event, at most every 250 ms. */

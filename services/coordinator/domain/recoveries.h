@@ -15,13 +15,13 @@ enum { PS_RECOVERIES_KEPT = 100 };
 
 /* Adds the loss that ends an attempt; because of it the commit's outcome is QUEUED. `now_us` is the
  * commit's present time. The loss was noticed when the outcome was decided, which is earlier if the
- * servers' state was stored first. `step`: number of steps that were finished then. */
+ * state that is left was stored first. `step`: number of steps that were finished then. */
 void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step, int64_t now_us,
                      int64_t wall_us);
 
 /* Adds the change of nodes that ends an attempt (ps_commit_move). It was asked for at asked_wall_us
- * and begun at wall_us, with `step` steps finished. The caller adds node_ids to the recovery that
- * is returned. */
+ * and begun at wall_us, with `step` steps finished, or as many as the job's progress says if these
+ * are more. The caller adds node_ids to the recovery that is returned. */
 Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
                                          int64_t asked_wall_us, int64_t wall_us);
 
@@ -43,8 +43,9 @@ uint64_t ps_recovery_step(const Psgd__V1__Job *job, uint64_t step);
  * much of the attempt before was useful. */
 void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us);
 
-/* Returns whether the last PS_ALIKE_MAX recoveries were all of failures without a lost node, and
- * none of these attempts came further than the job had been before. */
+/* Returns whether the last PS_ALIKE_MAX recoveries were all of failures, without a lost node, a
+ * divergence or a change of nodes, and no later one came further than the first of them. Losses
+ * that an attempt survived are left out. */
 enum { PS_ALIKE_MAX = 5 };
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job);
 
@@ -53,11 +54,12 @@ bool ps_recovery_fails_alike(const Psgd__V1__Job *job);
  * a divergence may have weights that have grown too large. UINT64_MAX: any checkpoint. */
 uint64_t ps_recovery_rollback_limit(const Psgd__V1__Job *job);
 
-/* Returns the fraction, 0 to 1, of the time since the job first trained that was useful; 1 before
- * that. *useful_s, which may be NULL, becomes the useful time in seconds. */
+/* Returns the fraction, 0 to 1, of the time since the job first trained that was useful; *useful_s,
+ * which may be NULL, becomes the useful time in seconds. Before the job has trained, returns 1 and
+ * leaves *useful_s. */
 double ps_recovery_goodput(const Psgd__V1__Job *job, int64_t wall_us, double *useful_s);
 
-/* Sets useful_seconds and goodput of a job that ends now. */
+/* Sets useful_seconds and goodput of a job that ends now, if it has trained. */
 void ps_recovery_sum_up(Psgd__V1__Job *job, int64_t wall_us);
 
 #endif

@@ -14,16 +14,18 @@
  * least two if programs compute some of its ranks and psgd the others. */
 uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec);
 
-/* How many nodes may be chosen now. */
+/* How many nodes of psgd's own, not programs that joined, may be chosen now. */
 typedef struct ps_idle {
     uint32_t workers, pservers;
 } ps_idle;
 void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out);
 
-/* Returns whether enough nodes are idle for a job that names none and has lost none. */
+/* Returns whether enough nodes of psgd's own are idle for a job that names none and has lost
+ * none. */
 bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec);
 
-/* Writes the ids of nodes that do not answer calls to buf[0..cap); "": there are none. */
+/* Writes the ids of up to five nodes that do not answer calls to buf[0..cap); "": there are
+ * none. */
 void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap);
 
 /* A job that nodes are chosen for. */
@@ -41,8 +43,8 @@ typedef struct ps_want {
  * the job's title, and other ranks go to other workers. Returns false if nodes are missing, and
  * writes which, such as "needs 4 workers, 2 idle of 3 known; busy: w1 (job x)". A named address
  * that no live node has registered becomes a member without an id, which is called to find out its
- * id. `held` lists such addresses that other jobs have: pairs of address and job id, ended by
- * NULL. */
+ * id; after a loss the job waits for it instead. `held` lists such addresses that other jobs have:
+ * pairs of address and job id, ended by NULL. */
 bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *const *held,
                      int64_t now_us, ps_member *members, size_t *count, char *message, size_t cap);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* archive.h - a task that writes the last files of an attempt: the servers' weights as one model,
- * the record of rounds, the timeline, the summary, the manifest. It also lists the logs, those of
- * lost attempts too (log_files.h).
+ * the result of a job that computes, the record of rounds, the timeline, the summary, the manifest.
+ * It also lists the logs, those of lost attempts too (log_files.h).
  *
  * The task's thread reads only copies and immutable data: the job as a message, the plan, the
  * folder. The result is the job with the files that were added.
@@ -27,7 +27,7 @@ struct ps_archive {
     bool wants_model;              /* write a model: the weights of all servers are in the folder */
     bool wants_result;             /* write the result of a job that computes */
     bool is_over;                  /* no other attempt of the job follows */
-    bool is_last_try;              /* leave out files for which the disk has no room */
+    bool is_last_try;              /* write the other files even if one cannot be written */
     /* called once, on the loop's thread; then the archive is freed */
     void (*written)(ps_archive *w);
     void *arg;

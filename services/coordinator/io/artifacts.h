@@ -22,7 +22,7 @@
 enum {
     PS_FOLDER_MAX = 1024,
     PS_CHUNK_MAX = 1 << 20, /* most bytes of a file in one message */
-    /* most bytes of a node's log; the bytes behind them are not stored */
+    /* when a node's log has so many bytes, further ones are dropped */
     PS_LOG_BYTES_MAX = 64 << 20,
     PS_INTAKE_FILES_MAX = 1056 /* most files of one node, as many as it may leave (node.h) */
 };
@@ -49,15 +49,16 @@ void ps_artifacts_sweep(const char *data_dir, ps_known (*known)(void *arg, const
                         void (*unknown)(void *arg, const char *job_id), void *arg);
 
 /* Renames the folder of a deleted job to *out, a name that ps_artifacts_sweep removes. The caller
- * removes it by ps_dir_remove(out). Returns NOT_FOUND if there is no folder. */
+ * removes it by ps_checkpoint_place_remove(out, job_id). Returns NOT_FOUND if there is no
+ * folder. */
 PS_MUST_USE ps_status ps_artifacts_set_aside(const char *data_dir, const char *job_id,
                                              char out[PS_FOLDER_MAX]);
 
 /* Undoes ps_artifacts_set_aside. */
 PS_MUST_USE ps_status ps_artifacts_take_back(const char *data_dir, const char *job_id);
 
-/* Writes the name of a node's log: "LOG-title-N(node).jsonl"; from the second attempt on it ends in
- * ".2.jsonl". */
+/* Writes the name of a node's log: "LOG-title-N(node).jsonl"; from the second attempt on with the
+ * attempt's number, as in "LOG-title-N(node).2.jsonl". */
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
                            uint32_t attempt);
 
@@ -66,7 +67,8 @@ uint64_t ps_artifacts_size(const char *folder, const char *name);
 
 /* Appends n bytes, which begin at byte `offset` of the node's log, to the file. Skips those that
  * the file has already; writes nothing if the file has fewer than `offset` bytes. *stored becomes
- * the length of the file. The folder must exist. */
+ * the length of the file. If that is PS_LOG_BYTES_MAX or more already, drops the bytes, but counts
+ * them in *stored. The folder must exist. */
 PS_MUST_USE ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t offset,
                                           const void *bytes, size_t n, uint64_t *stored);
 
@@ -104,11 +106,12 @@ void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, con
 /* Removes an unfinished file and frees what the intake owns. */
 void ps_intake_fini(ps_intake *in);
 
-/* Stores the n bytes of a chunk. If it fails, nothing of the file is stored.
+/* Stores the n bytes of a chunk. After a failure ps_intake_fini removes what there is of the file.
  *
- * DATA_LOSS         wrong checksum, or chunks out of order
- * INVALID_ARGUMENT  a file that such a node does not leave (left_files.h), or has sent before
- * OUT_OF_RANGE      weights that are not finite; has_diverged is set
+ * DATA_LOSS           wrong checksum, or chunks out of order
+ * INVALID_ARGUMENT    a file that such a node does not leave (left_files.h), or has sent before
+ * OUT_OF_RANGE        weights that are not finite; has_diverged is set
+ * RESOURCE_EXHAUSTED  the disk has no room for the file
  */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                                       const uint8_t *bytes, size_t n);

@@ -73,8 +73,9 @@ void ps_package_find(ps_package *package, ps_tasks *tasks);
 /* Submits the task that makes the weights, after ps_package_find has succeeded. */
 void ps_package_make(ps_package *package, ps_tasks *tasks);
 
-/* Writes the initial weights of the job, as it begins without a checkpoint, to `block`
- * (param_count): those of init_from, or drawn ones. Any thread but the loop's. */
+/* Writes the weights with which the attempt begins to `block` (param_count): those of the model or
+ * checkpoint in init_from, or drawn ones. Writes nothing for a job that computes. Any thread but
+ * the loop's. */
 PS_MUST_USE ps_status ps_package_fill(const ps_package *package, float *block);
 
 /* Frees the weights, when all nodes have them. */

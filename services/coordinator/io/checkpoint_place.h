@@ -20,12 +20,14 @@ PS_MUST_USE ps_status ps_checkpoint_place_open(const char *dir, const char *data
                                                int *lock);
 
 /* Makes the job with this folder keep its checkpoints in dir/job_id, unless the job has a place for
- * them already. dir NULL: in the job's folder. Returns NOT_FOUND if the job's folder has a link
- * that leads nowhere. */
+ * them already. dir NULL: in the job's folder. If dir/job_id cannot be made, logs that, and the
+ * checkpoints will be in the job's folder. Returns NOT_FOUND if the job's folder has a link that
+ * leads nowhere. */
 PS_MUST_USE ps_status ps_checkpoint_place_give(const char *dir, const char *job_folder,
                                                const char *job_id);
 
-/* Removes the folder of the job, and its checkpoints wherever they are. */
+/* Removes the folder of the job, and its checkpoints wherever ps_checkpoint_place_give has put
+ * them. */
 PS_MUST_USE ps_status ps_checkpoint_place_remove(const char *job_folder, const char *job_id);
 
 #endif

@@ -70,8 +70,9 @@ typedef struct ps_checkpoint_conf {
     const ps_plan *plan;
     const ps_placement *placement;
     ps_checkpoint_facts facts;
-    /* (count): files of servers and ranks, without weights. If ranks are not in step, a rank
-     * without a file gets its file of the checkpoint before. */
+    /* (count): files of servers and ranks. The weights among them, whose names begin with a dot,
+     * become the model. If ranks are not in step, a rank without a file gets its file of the
+     * checkpoint before. */
     const ps_intake_file *files;
     size_t count;
     uint64_t base; /* clock of the checkpoint that may be the parent; 0: none may */

@@ -15,8 +15,8 @@
 
 /* How jobs.db compares with the one with which the directory was last used. */
 typedef enum ps_database_news {
-    PS_DATABASE_AS_BEFORE, /* the same database, or the directory had none before */
-    PS_DATABASE_EMPTY,     /* this one is empty, and the one before was not */
+    PS_DATABASE_AS_BEFORE, /* the same database, or it is not known that there was another before */
+    PS_DATABASE_EMPTY,     /* this one is new and empty, and the directory had another before */
     PS_DATABASE_OTHER,     /* this one has another identity than the one before */
     /* the same identity, but this one lacks changes that were stored: an older copy */
     PS_DATABASE_OLDER

@@ -21,7 +21,7 @@
 enum { ETCD_PORT = 2379, STREAM_BYTES = 4096 };
 
 static const int64_t try_us = 700000; /* longest wait for the answer of one member */
-/* pause after a member was silent, before the next is called, and once all were */
+/* pause after a member was silent, before the next is called; the second one once all were */
 static const int64_t pause_us = 30000, pause_of_all_us = 250000;
 static const int64_t probe_us = 500000;
 

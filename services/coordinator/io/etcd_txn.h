@@ -20,7 +20,8 @@ void ps_etcd_txn_destroy(ps_etcd_txn *txn); /* NULL is allowed */
 /* Drops all operations. */
 void ps_etcd_txn_clear(ps_etcd_txn *txn);
 
-/* Adds a put of a packed message; replaces an earlier put of this key. */
+/* Add a put of a packed message, or of bytes under a lease (0: none); replace an earlier put of
+ * this key. */
 void ps_etcd_txn_put(ps_etcd_txn *txn, const char *key, const ProtobufCMessage *message);
 void ps_etcd_txn_put_bytes(ps_etcd_txn *txn, const char *key, const void *bytes, size_t n,
                            int64_t lease);
@@ -41,8 +42,8 @@ typedef struct ps_etcd_order {
 
 /* Commits the operations if the create revision of `key` is `revision` (0: the key does not exist)
  * and, unless `order` is NULL, if the condition `order` holds. If a condition does not hold,
- * nothing is stored and *is_done becomes false. RESOURCE_EXHAUSTED: more operations or bytes than
- * etcd takes. */
+ * nothing is stored and *is_done becomes false, unless `order` shows that an earlier call of this
+ * transaction was carried out. RESOURCE_EXHAUSTED: more operations or bytes than etcd takes. */
 PS_MUST_USE ps_status ps_etcd_txn_commit(ps_etcd_txn *txn, ps_etcd *etcd, const char *key,
                                          int64_t revision, ps_etcd_order *order,
                                          int64_t deadline_us, bool *is_done);

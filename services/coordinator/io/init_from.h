@@ -26,32 +26,35 @@ typedef struct ps_init_where {
 } ps_init_where;
 
 /* Finds the model to start from. Writes its path; "" if the job draws its weights. sha256 becomes
- * the file's digest in the registry, in hexadecimal; "" for a file below the data path.
+ * the file's digest, in hexadecimal, as the registry or the checkpoint's manifest has it; "" for a
+ * file below the data path.
  *
  * NOT_FOUND            no such job or file, or no data path
  * PERMISSION_DENIED    the caller may not see the job
- * FAILED_PRECONDITION  the job has left no model
+ * FAILED_PRECONDITION  the job has left no model, or is not over
+ * DATA_LOSS            the checkpoint is damaged
  * INVALID_ARGUMENT     the path leads out of the data path
  */
 PS_MUST_USE ps_status ps_init_find(const ps_init_where *where, const ps_plan *plan,
                                    char path[PS_INIT_PATH_MAX], char sha256[PS_SHA256_HEX_BYTES]);
 
 /* Finds the model as ps_init_find does, and checks by its header that it has the variables of the
- * plan's model. */
+ * plan's model. If it is of a checkpoint, also checks that the job can go on from that. */
 PS_MUST_USE ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan);
 
 /* Files that a job starts from, in order: of its sparse tables, or of a checkpoint. */
 typedef struct ps_init_tables {
-    char **paths;                        /* (count) */
-    uint64_t *sizes;                     /* (count): bytes */
-    char (*sha256)[PS_SHA256_HEX_BYTES]; /* (count) digest in the registry; "": it has none */
+    char **paths;    /* (count) */
+    uint64_t *sizes; /* (count): bytes */
+    /* (count) digest, as ps_init_find writes it; "": not known */
+    char (*sha256)[PS_SHA256_HEX_BYTES];
     size_t count;
 } ps_init_tables;
 
 /* Finds the files from which the job's sparse tables start (init_tables). Fills a zeroed *out,
  * which the caller frees by ps_init_tables_fini, after a failure too. Returns FAILED_PRECONDITION
- * if a job has left no tables, INVALID_ARGUMENT if a file is too large or empty; else fails as
- * ps_init_find does. */
+ * if a job has left no tables or is not over, INVALID_ARGUMENT if a file is too large or empty;
+ * else fails as ps_init_find does. */
 PS_MUST_USE ps_status ps_init_find_tables(const ps_init_where *where, const ps_plan *plan,
                                           ps_init_tables *out);
 void ps_init_tables_fini(ps_init_tables *tables);
@@ -62,8 +65,8 @@ void ps_init_tables_fini(ps_init_tables *tables);
  *
  * NOT_FOUND            no such job or checkpoint
  * DATA_LOSS            it is damaged; names the file
- * FAILED_PRECONDITION  it is of a job that computes something else, or of another job than the
- *                      one that is named
+ * FAILED_PRECONDITION  it is of a job that computes something else or has other ranks, of another
+ *                      job than the one that is named, or at the end of the job
  */
 PS_MUST_USE ps_status ps_init_find_checkpoint(const ps_init_where *where, const ps_plan *plan,
                                               bool is_thorough, ps_init_tables *servers,

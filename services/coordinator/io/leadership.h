@@ -28,8 +28,8 @@ typedef struct ps_leadership_conf {
     int64_t ttl_s;       /* time to live of the lease; etcd may make it longer */
     ps_loop *loop;
     void (*elected)(void *arg); /* called once, on the loop's thread */
-    /* Called when the lease may have ended, or etcd has refused to renew it. Any thread; need not
-     * return. */
+    /* Called when the lease may have ended, etcd has refused to renew it, or the key was deleted.
+     * Any thread; need not return. */
     void (*lost)(void *arg, const char *why);
     void *arg;
 } ps_leadership_conf;
@@ -38,8 +38,8 @@ typedef struct ps_leadership_conf {
 PS_MUST_USE ps_status ps_leadership_start(const ps_leadership_conf *conf, ps_leadership **out);
 
 /* Gives the leadership up, so that the next coordinator leads at once, and frees it. Blocks until
- * etcd has answered, for at most a second. Call it while the loop runs, or after the loop has
- * ended. NULL is allowed. */
+ * the thread's call to etcd has ended, and then for at most a second until etcd has taken the lease
+ * back. Call it while the loop runs, or after the loop has ended. NULL is allowed. */
 void ps_leadership_stop(ps_leadership *leadership);
 
 /* Returns the create revision of the leader's key; 0 before the election. Any thread. */

@@ -23,7 +23,8 @@ typedef struct ps_leaver {
     uint32_t rank;       /* a server's rank; the first rank of a worker */
     uint32_t rank_count; /* number of the worker's ranks */
     bool is_checkpoint;  /* it leaves the files of a checkpoint, not of the attempt */
-    /* it leaves the contributions that its ranks have kept, and nothing else */
+    /* it leaves the contributions that its ranks have kept, the state of its ranks if they have
+     * some, and nothing else */
     bool is_kept;
     /* it leaves its part of a timeline that a client has asked for, and nothing else */
     bool is_trace;

@@ -25,10 +25,11 @@ typedef struct ps_recovery {
     size_t left;      /* could not be read */
 } ps_recovery;
 
-/* Restores every job whose folder exists and whose row is missing, damaged, or from an older
- * registry. Checks the SHA-256 of the files. Writes a line for each folder to `out`. Folders that
- * cannot be read are left as they are. May be repeated. Returns NOT_FOUND if there is no folder of
- * jobs; else fails as ps_registry_open_sqlite does or if storing fails. */
+/* Restores every job whose folder exists and whose row is missing or damaged, or not over in a
+ * registry that is not as it was last used. Checks the SHA-256 of the files. Writes a line for each
+ * folder to `out`. Folders that cannot be read are left as they are. May be repeated. Returns
+ * NOT_FOUND if there is no folder of jobs; else fails as ps_registry_open_sqlite does or if storing
+ * fails. */
 PS_MUST_USE ps_status ps_recover(const char *data_dir, FILE *out, ps_recovery *totals);
 
 #endif

@@ -3,10 +3,11 @@
  *
  * There are two kinds: SQLite's file jobs.db in the data directory, for one process at a time
  * (registry_sqlite.h); and etcd, for several coordinators of which one leads (registry_etcd.h).
- * What a call has stored survives a crash that follows. All calls wait for the disk or for etcd, so
- * the loop's thread makes none while it serves. Only one thread changes the registry. Any thread
- * may read, through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL;
- * RESOURCE_EXHAUSTED if it is full; DATA_LOSS if the file is damaged. */
+ * What a call, or the transaction that it is in, has stored survives a crash that follows (but see
+ * ps_registry_relax). All calls wait for the disk or for etcd, so the loop's thread makes none
+ * while it serves. Only one thread changes the registry. Any thread may read, through a registry of
+ * ps_registry_open_reader. Failures of the disk are INTERNAL; RESOURCE_EXHAUSTED if it is full;
+ * DATA_LOSS if the file is damaged. */
 #ifndef PS_COORDINATOR_REGISTRY_H
 #define PS_COORDINATOR_REGISTRY_H
 
@@ -66,7 +67,8 @@ PS_MUST_USE ps_status ps_registry_find_request(ps_registry *r, const char *reque
 
 /* Stores a job that is over and has an id already, with one event that shows it as it is now.
  * Replaces the row with that id, even a damaged one, or adds one. Sets record->number, sequence and
- * outcome (0). No request id leads to the job afterwards. */
+ * outcome (0). A new row has no request id, a replaced one keeps its request id. Returns
+ * UNIMPLEMENTED for etcd. */
 PS_MUST_USE ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us);
 
 /* Stores the job as it is now, and with it, in one transaction, `event` if not

@@ -62,7 +62,8 @@ typedef struct etcd_registry {
 
 static const ps_registry_type etcd_type;
 
-static const int64_t answer_us = 700000; /* longest wait of a coordinator that does not lead */
+/* longest call to etcd of a coordinator that does not lead */
+static const int64_t answer_us = 700000;
 
 /* Returns the time of ps_clock_us until which a call to etcd may last: on a coordinator that leads,
  * until its leadership may end; else answer_us from now. */

@@ -47,9 +47,9 @@ PS_MUST_USE ps_status ps_registry_etcd_follow(ps_etcd *etcd, const char *temp_di
 PS_MUST_USE ps_status ps_registry_etcd_read(ps_registry *r, int64_t *revision);
 
 /* Makes the registry the leader's, after copying what is still missing. Copies `conf`; `etcd` must
- * live longer than the registry. Blocks. Returns ABORTED if the leadership is over,
- * FAILED_PRECONDITION if a newer program has stored jobs there; then the caller closes the
- * registry. */
+ * live longer than the registry. Blocks. Returns ABORTED if the leadership is over or etcd is not
+ * the one that was read before, FAILED_PRECONDITION if a newer program has stored jobs there; then
+ * the caller closes the registry. */
 PS_MUST_USE ps_status ps_registry_etcd_lead(ps_registry *r, const ps_registry_etcd_conf *conf);
 
 #endif

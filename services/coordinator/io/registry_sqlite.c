@@ -82,7 +82,7 @@ static const char *const statement_sql[SQL_COUNT] = {
 typedef struct sqlite_registry {
     ps_registry base;
     char *folder;
-    pthread_mutex_t reading; /* held during each load, each and next_event: any thread may call */
+    pthread_mutex_t reading; /* held by load, each and next_event, which any thread may call */
     ps_database file;
     sqlite3_stmt *statements[SQL_COUNT];
     uint64_t id_key;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry_writer.h - stores changes in the registry on a thread of its own.
  *
- * Changes are stored in the order in which they were submitted. All that are waiting become one
- * transaction, so that a slow disk is waited for only once. Each change's `done` is called on the
- * loop's thread, in the same order, when the change is durable or has failed. Loop's thread. */
+ * Changes are stored in the order in which they were submitted. Those that are waiting become one
+ * transaction, if the registry takes as many and none is_alone, so that a slow disk is waited for
+ * only once. Each change's `done` is called on the loop's thread, in the same order, when the
+ * change is durable or has failed. Loop's thread. */
 #ifndef PS_COORDINATOR_REGISTRY_WRITER_H
 #define PS_COORDINATOR_REGISTRY_WRITER_H
 

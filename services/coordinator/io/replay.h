@@ -31,8 +31,8 @@ typedef struct ps_replay_conf {
 
 /* Writes the states and weights of the servers, as files of a collected checkpoint; also files of
  * ranks (rank-RANK.state), if a lost server had kept the reports of ranks (rank_reports.h). *clock
- * becomes `until`, or the last clock before it for which all contributions were kept. Sets *files
- * (*count), which the caller frees.
+ * becomes `until`, or the first clock before it to which a contribution is missing; the states are
+ * of its beginning. Sets *files (*count), which the caller frees.
  *
  * NOT_FOUND  there is no state to begin with
  * DATA_LOSS  a file is damaged */

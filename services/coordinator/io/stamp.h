@@ -21,8 +21,8 @@ typedef struct ps_stamp {
     uint64_t changes; /* number of transactions since its creation */
 } ps_stamp;
 
-/* Reads the stamp of a folder. Returns NOT_FOUND if there is none, DATA_LOSS if it cannot be
- * read. */
+/* Reads the stamp of a folder. Returns NOT_FOUND if there is none, DATA_LOSS if it is damaged; else
+ * fails as ps_file_read does. */
 PS_MUST_USE ps_status ps_stamp_read(const char *folder, ps_stamp *out);
 
 /* Replaces the file, durably, and opens it for ps_stamp_advance: the caller closes *fd. */

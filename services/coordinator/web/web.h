@@ -48,7 +48,7 @@ PS_MUST_USE ps_status ps_web_check(const char *web, const ps_protect_conf *prote
 
 /* Serves the page on `at` until ps_web_stop, by gRPC calls to `target`, where `service` is served.
  * By HTTPS if `tls`, which is borrowed, is not NULL. Logs the page's address. Returns
- * FAILED_PRECONDITION if the address cannot be bound. */
+ * FAILED_PRECONDITION if the address cannot be bound or the HTTP library is missing. */
 PS_MUST_USE ps_status ps_web_start(const char *at, const char *target, ps_tls *tls,
                                    const ps_service *service, ps_web **out);
 

@@ -30,8 +30,8 @@ void ps_curves_destroy(ps_curves *curves);
 /* Returns whether there is a curve with at least one point for the job. */
 bool ps_curves_has(const ps_curves *curves, const char *job_id);
 
-/* Adds the job's progress at a time in microseconds since 1970, unless its step is that of the last
- * point. If its step is lower, because the job has gone back, the points from that step on are
+/* Adds the job's progress at a time in microseconds since 1970, unless its step is 0 or that of the
+ * last point. If its step is lower, because the job has gone back, the points from that step on are
  * removed first. */
 void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us);
 

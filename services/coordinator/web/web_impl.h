@@ -95,7 +95,7 @@ struct ps_web {
     char *reader_id, *reports[PS_CURVE_PARTS];
     /* used by the loop: token of the user who asked first for the curves of reader_id */
     char reader_token[PS_TOKEN_BYTES];
-    bool is_draining; /* used by the loop: no further call is made */
+    bool is_draining; /* used by the loop: calls of requests are cancelled, later ones at once */
     size_t bodies;    /* used by the HTTP thread: bytes of the bodies of all requests */
 
     pthread_mutex_t mutex; /* guards the members that follow, and those of requests that say so */
@@ -116,8 +116,8 @@ void ps_web_posted(ps_event *event, bool ok);
 /* Timer of the loop: keeps streams alive and asks for the progress of jobs. */
 void ps_web_beat(ps_event *event, bool ok);
 
-/* Cancels all calls of requests; a request that is posted later is cancelled at once. Blocks until
- * no call runs. */
+/* Cancels all calls; the call of a request that is posted later is cancelled at once. Blocks until
+ * the loop has done that; the calls end later (web->calls). */
 void ps_web_drain(ps_web *web);
 
 /* Answers a request for curves with the curves as they are now, and gives up the loop's hold on the

@@ -48,7 +48,7 @@ export async function fileText(jobId, name) {
     return (await checked(await fetch(fileUrl(jobId, name)))).text();
 }
 
-/** Follows a job's events until it is over or stop() is called. Resumes after a lost connection. While the page is hidden, no connection is open. */
+/** Follows a job's events until it is over or the function that is returned is called. Resumes after a lost connection. While the page is hidden, no connection is open. */
 export function watch(jobId, onEvent, onLink) {
   let source = null, last = 0, isOver = false;
   const open = () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dom.js - elements from data, and numbers as people read them. Text is always a text node.
 
-/** Makes an element: h('a', {href, class, on: {click}}, children...). Children that are null are left out. */
+/** Makes an element: h('a', {href, class, on: {click}}, children...). Children that are null or false are left out. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
