@@ -141,8 +141,8 @@ struct ps_coordinator {
 /* Returns the places where models and tables to start from are searched. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
-/* Returns the time of awake_clock.h in microseconds. All deadlines and leases of jobs and nodes use
- * this clock. */
+/* Returns the time of awake_clock.h in microseconds. The leases of nodes and the deadlines of
+ * attempts (commit.h) use this clock. */
 int64_t ps_coordinator_now_us(ps_coordinator *c);
 
 /* Returns the ps_room that watches the disk on which checkpoints are kept. */

@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 enum {
-    /* While so many tasks wait in a queue, no call of a client is added to it. call_shares.h has
-     * lower limits: for the calls of one address, and for all calls except the first of each
-     * address. */
+    /* While so many tasks wait in a queue, ps_may_wait adds no call of a client to it.
+     * call_shares.h has lower limits: for the calls of one address, and for all calls except the
+     * first of each address. */
     CALLS_MAX = 2 * PS_SHARES_MAX,
     CHECK_THREADS = 2,
     LOOK_THREADS = 2,

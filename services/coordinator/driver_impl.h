@@ -37,7 +37,7 @@ typedef struct ps_attempt_node {
     ps_collect *saving;
     ps_collect *tracing; /* collects the node's part of a timeline; NULL: not running */
     bool is_told_of_trace;
-    /* of a server that was asked in a rescue at which clock it is: it has not told it */
+    /* of a server that a rescue has asked for its clock: it has failed to tell it */
     bool is_unheard;
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */

@@ -47,8 +47,8 @@ struct ps_reclaim {
     uint64_t offset;
     bool follows;
     bool is_over; /* the job is over, so the list is final */
-    /* The files were listed once. Only the first listing can refuse the call, because the wanted
-     * file does not exist or is too short (check_list). */
+    /* The files were listed once. Only the first listing refuses the call if the wanted file does
+     * not exist or is too short (check_list). */
     bool is_listed;
     bool is_stale; /* there may be files, or bytes of logs, that the list does not have */
     item *items;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* service_watch.c - WatchJob: sends a job's events as a stream.
  *
- * A watcher is a cursor, not a queue. It reads the next stored event when the one before was
- * sent; of progress events only the newest exists. So a slow client costs no memory and misses
- * only superseded progress. A progress event waits for events with lower numbers that are still
- * being stored.
+ * A watcher is a cursor, not a queue. It reads the next stored event when the one before was sent;
+ * of progress events only the newest exists. So a slow client costs no memory. It misses only
+ * superseded progress, and events that the registry has dropped meanwhile (PS_REGISTRY_EVENTS_MAX).
+ * A progress event waits for events with lower numbers that are still being stored.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"

@@ -2,11 +2,11 @@
 /* checkpoints.h - when an attempt takes checkpoints, and which checkpoints of a job are kept.
  *
  * Pure: no I/O; time is passed in. One checkpoint is under way at a time. First a checkpoint is
- * named: it gets a clock that no node has begun, and answers to heartbeats tell the clock to all
- * nodes. Each node takes the checkpoint, or says that it could not. If a node could not, the
- * checkpoint is given up, and a later one is named, further ahead. When all nodes have taken it,
- * their files are collected one node after the other, and then stored. Nodes are told up to which
- * clock they may forget their checkpoints. */
+ * named: it gets a clock, which no node has begun if ranks are in step, and answers to heartbeats
+ * tell the clock to all nodes. Each node takes the checkpoint, or says that it could not. If a node
+ * could not, the checkpoint is given up, and a later one is named, further ahead. When all nodes
+ * have taken it, their files are collected one node after the other, and then stored. Nodes are
+ * told up to which clock they may forget their checkpoints. */
 #ifndef PS_COORDINATOR_CHECKPOINTS_H
 #define PS_COORDINATOR_CHECKPOINTS_H
 

@@ -8,10 +8,11 @@
  *
  * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try) with its reason,
  * decided once, and then stages (ps_commit_stage). DONE may still become FAILED or CANCELLED if its
- * files cannot be stored. A node is released only after the outcome is saved and the files that the
- * node gave are stored; until then the node keeps them. Two nodes are released earlier: one without
- * which the attempt goes on, and one of an attempt whose outcome is QUEUED. `state` stays what it
- * was until the attempt is over, but RUNNING becomes COLLECTING when files are collected.
+ * files cannot be made or stored. A node is released only after the outcome is saved and the files
+ * that the node gave are stored; until then the node keeps them. But a node without which the
+ * attempt goes on is released at once, and with the outcome QUEUED nodes are released before that
+ * is saved. `state` stays what it was until the attempt is over, but RUNNING becomes COLLECTING
+ * when files are collected.
  *
  * What cannot be saved or stored, mostly for want of room, is tried again, with growing pauses,
  * until it succeeds. A cancellation gives up files that wait, but not the job's record.
@@ -152,7 +153,7 @@ typedef struct ps_member {
     /* the node has reported a failure that another node may have caused, and is not held
      * responsible yet; see blame_us */
     bool is_blamed;
-    bool is_culprit;     /* the node holds up nodes that have is_blamed */
+    bool is_culprit;     /* the node holds up others, and a node has is_blamed */
     bool has_left;       /* the node was told to stop, and that ended the attempt */
     bool has_low_disk;   /* the node reports that its disk is nearly full */
     bool has_diverged;   /* the node fails because a number of the training is not finite */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live_job.h - a job that is not over: its record, its events, its attempt.
  *
- * Pure. Every change is published to the observers of `board`. Changes that have to be stored are
+ * Pure. Changes are published to the observers of `board`. Changes that have to be stored are
  * published as PS_JOB_TO_STORE, in order; the observer that stores them calls ps_live_stored. A
  * progress event is shown to watchers at once, another event when it is stored, or as progress if
  * it cannot be. If a change cannot be stored while the job runs, it is stored later, because a full
@@ -91,8 +91,8 @@ void ps_live_stored(ps_live_change *change, const ps_status *result);
 /* Publishes the job's present message as an event of this kind, STATE or METRICS, which is shown
  * when it is stored. While a change of ps_live_store is being stored, the event waits. An event
  * that cannot be stored is shown as progress, as is a METRICS event while many wait for the disk.
- * After a failure, which is logged once, the job is stored later without an event (is_unsaved); it
- * goes on. */
+ * After a failure, which is logged once, the job goes on, and is stored later without an event
+ * (is_unsaved). */
 void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind);
 
 /* Publishes a progress event, at most every 250 ms. */

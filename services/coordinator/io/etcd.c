@@ -193,8 +193,8 @@ static const char *without_member(const ps_etcd *etcd, const char *text)
 }
 
 /* Returns UNAVAILABLE for a call that no member has answered, with a reason. gRPC does not tell why
- * a TLS handshake fails; so, until a call has succeeded for the first time, probes each member to
- * find out. */
+ * a TLS handshake fails; so, under TLS and until a call has succeeded for the first time, probes
+ * each member to find out. */
 static ps_status silent(const errand *e)
 {
     ps_etcd *etcd = e->etcd;

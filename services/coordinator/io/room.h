@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* room.h - watches the free space on the disk of the data directory, or of --checkpoint-path.
  *
- * Below min_free_bytes the space is low: no new job is accepted or started, so that running jobs
- * can end; on the disk of --checkpoint-path no checkpoint is stored. A file `reserve` in the data
- * directory occupies some space. When the disk is full the file is removed, so that the registry
- * can still store how jobs end and delete jobs. ps_room_look and ps_room_for ask the file system;
- * ps_room_free and ps_room_check return what ps_room_look found last, and never wait. Any thread.
+ * Below min_free_bytes the space is low: no checkpoint is stored on this disk and, if it is that of
+ * the data directory, no new job is accepted or started, so that running jobs can end. A file
+ * `reserve` in the data directory occupies some space. When the disk is full the file is removed,
+ * so that the registry can still store how jobs end and delete jobs. ps_room_look and ps_room_for
+ * ask the file system; ps_room_free and ps_room_check return what ps_room_look found last, and
+ * never wait. Any thread.
  */
 #ifndef PS_COORDINATOR_ROOM_H
 #define PS_COORDINATOR_ROOM_H
