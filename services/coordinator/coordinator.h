@@ -51,11 +51,12 @@ typedef struct ps_coordinator_conf {
     int64_t grow_us;
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
-    const char *code;        /* who may submit code: admin, submitter or off */
-    const char *quotas;      /* file of the quotas of submitters; NULL or "": none */
-    const char *pki;         /* folder of the authority that renews certificates of nodes, or "" */
-    int64_t cert_life_s;     /* how long a renewed certificate is valid, in seconds */
-    uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
+    const char *code;    /* who may submit code: admin, submitter or off */
+    const char *quotas;  /* file of the quotas of submitters; NULL or "": none */
+    const char *pki;     /* folder of the authority that renews certificates of nodes, or "" */
+    int64_t cert_life_s; /* how long a renewed certificate is valid, in seconds */
+    /* least free bytes for accepting or starting a job or storing a checkpoint; 0: no limit */
+    uint64_t min_free_bytes;
     Psgd__V1__LinkProtection links;
     const struct ps_trackers_conf *trackers;
     /* fault for tests: the state at which the process kills itself; 0: never */
@@ -111,8 +112,8 @@ struct ps_coordinator {
     ps_quotas *quotas;          /* NULL: no quotas */
     /* attempts that are not freed: they run, or have ended but have calls in progress */
     size_t attempts;
-    /* number of the last job with named nodes that the last pass over the queue tried; the next
-     * pass begins after that job. 0: it begins with the first. Used by job_queue.c */
+    /* if the last pass over the queue has not tried all jobs with named nodes: number of the last
+     * one that it tried; the next pass tries those after it. 0: all. Used by job_queue.c */
     uint64_t named_tried;
     ps_job_store store; /* the observer that stores jobs */
     ps_trackers *trackers;
@@ -124,10 +125,11 @@ struct ps_coordinator {
     ps_codec_costs codec_costs; /* used by tasks of `explaining` */
     ps_strand explaining;       /* strand of the tasks of ExplainJob that read timelines */
 
-    ps_timer sweep; /* fires once a second: schedule, forget nodes, read the free space */
+    /* fires once a second: queue, nodes, downloads, free space, changes to store again */
+    ps_timer sweep;
     ps_timer pulse; /* reads `awake` often enough (awake_clock.h) */
     ps_awake_clock awake;
-    /* calls ps_coordinator_schedule soon; several requests for it become one call */
+    /* calls ps_queue_look soon; several calls of ps_coordinator_schedule become one of it */
     ps_timer soon;
     /* number of jobs that are over, by final state, for /metrics */
     uint64_t ended[PS_COORDINATOR_STATES];

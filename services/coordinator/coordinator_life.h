@@ -30,8 +30,8 @@ void ps_coordinator_last_checkpoints(ps_coordinator *c, int64_t within_us, ps_ev
  * they are stored, and nodes go on with them. */
 void ps_coordinator_drain(ps_coordinator *c);
 
-/* Blocks until running tasks have ended, then notes on disk that the process ended in order. Call
- * it after ps_coordinator_drain, while the loop runs.
+/* Blocks until running tasks have ended, then notes on disk that the process ended in order, if
+ * this coordinator has led. Call it after ps_coordinator_drain, while the loop runs.
  */
 void ps_coordinator_stop(ps_coordinator *c);
 

@@ -216,8 +216,8 @@ void ps_prepare_stop(ps_prepare *prepare);
 void ps_collect_start(ps_attempt_node *node);
 void ps_collect_stop(ps_collect *collect);
 
-/* Begins to watch whether the node's process runs. If it ends, reports to `commit` that it is gone.
- * ps_presence_stop ends the watching. */
+/* Begins to watch whether the node's process runs. When it is found to have ended, reports to
+ * `commit` that it is gone. ps_presence_stop ends the watching. */
 void ps_presence_start(ps_attempt_node *node);
 void ps_presence_stop(ps_attempt_node *node); /* does nothing if the node is not watched */
 
@@ -294,7 +294,7 @@ void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
 void ps_checkpoints_evaluated(ps_attempt *a, uint64_t step, double value);
 
 /* Gives up the checkpoint whose files are being collected, and tells all who wait for a checkpoint
- * `why`. Call it when the attempt is over or dropped. */
+ * `why`. Call it when the attempt is over, or before a rescue. */
 void ps_checkpoints_end(ps_attempt *a, const ps_status *why);
 
 /* Tells all who wait for a checkpoint that there will be none, because of `why`. */
@@ -380,8 +380,8 @@ void ps_attempt_drain(ps_attempt_node *node, uint64_t step);
  * call has an effect. */
 void ps_attempt_sum_up(ps_attempt *a);
 
-/* Returns the steps a second: in the last second, or since training began, whichever is faster.
- * `step` is the present step of the job. */
+/* Returns the steps a second: between the last two readings (a->rate), or since training began,
+ * whichever is faster. `step` is the present step of the job. */
 double ps_attempt_rate(const ps_attempt *a, uint64_t step);
 
 /* Returns whether the process that carries the rank is lost. */

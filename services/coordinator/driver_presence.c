@@ -146,9 +146,9 @@ static void knocked(ps_task *task)
     }
 }
 
-/* Starts a task that tests whether the member's address refuses connections. If it does, the member
- * is lost. Otherwise this is repeated after again_us, until the member answers on a stream or the
- * presence is stopped. */
+/* Starts a task that tests whether the member's address refuses connections. If it does, reports to
+ * the commit that the member is gone. Otherwise this is repeated after again_us, until the member
+ * answers on a stream or the presence is stopped. */
 static void look(ps_presence *p)
 {
     p->is_looking = true;

@@ -10,8 +10,8 @@
  *     workers: 64
  *
  * What a submitter's own entry does not limit is limited by `default`, or not at all if `default`
- * does not limit it either. Admins have no quotas. The file is YAML or JSON, and is read again when
- * it has changed. Any thread. */
+ * does not limit it either. Only submitters have quotas. The file is YAML or JSON, and is read
+ * again when it has changed. Any thread. */
 #ifndef PS_COORDINATOR_QUOTAS_H
 #define PS_COORDINATOR_QUOTAS_H
 

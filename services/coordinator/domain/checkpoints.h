@@ -59,8 +59,8 @@ uint64_t ps_cuts_want(ps_cuts *cuts, bool stays);
 bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us);
 
 /* Returns how many clocks ahead of the present one a checkpoint is to be named, if clocks_a_second
- * begin in a second: as many as begin in three heartbeats, so that each node hears of it in time,
- * and more after misses. */
+ * begin in a second: two, and as many as begin in three heartbeats, so that each node hears of it
+ * in time; after each miss twice as many. */
 uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t heartbeat_us);
 
 /* Returns whether the checkpoint under way only serves to go on with other processes: workers stay
