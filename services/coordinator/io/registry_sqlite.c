@@ -405,8 +405,8 @@ static ps_status sqlite_find_request(ps_registry *base, const char *request_id, 
     return st;
 }
 
-/* Updates the row of the record's number: with SQL_REPLACE all columns, with SQL_SAVE all but the
- * specification. */
+/* Updates the row of the record's number: what can change of a job (SQL_SAVE), or that and the
+ * specification (SQL_REPLACE). */
 static ps_status update(sqlite_registry *r, int index, const ps_record *record)
 {
     sqlite3_stmt *s = statement(r, index);
