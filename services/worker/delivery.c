@@ -25,7 +25,7 @@ struct ps_delivery_routes {
     ps_channel **channels; /* (count), by server */
 };
 
-/* A server, and its records of the partition. */
+/* The delivery to one server. */
 typedef struct stop {
     ps_delivery *delivery;
     ps_unary *call; /* NULL: none is in progress */
@@ -144,9 +144,9 @@ static void call_all(ps_delivery *d)
     }
 }
 
-/* Ends the delivery, or goes on with it, when no call is in progress any more. A refusal is
- * repeated like a server that is away: the server may have gone over to another attempt, and then
- * the coordinator ends this one. */
+/* Ends the delivery, or goes on with it, when no call is in progress any more. After a refusal
+ * other than INVALID_ARGUMENT the call is repeated, as if the server were away: it may have gone
+ * over to another attempt, and then the coordinator ends this one. */
 static void go_on(ps_delivery *d)
 {
     if (d->is_stopped) {

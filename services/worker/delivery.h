@@ -27,7 +27,7 @@ typedef void ps_delivered_fn(void *arg, const ps_status *result);
 /* Creates what a rank uses to deliver records, one partition after the other. Keeps the routes. */
 ps_delivery *ps_delivery_create(ps_delivery_routes *routes, uint32_t rank,
                                 ps_delivered_fn *delivered, void *arg);
-/* Frees what ps_delivery_create has made. ps_delivery_start may not be running. NULL is allowed. */
+/* Frees what ps_delivery_create has made. No delivery may be running. NULL is allowed. */
 void ps_delivery_destroy(ps_delivery *delivery);
 
 /* Copies n bytes of sorted records, at most PS_PART_RECORDS_MAX, for the next delivery. Any thread,
@@ -35,11 +35,12 @@ void ps_delivery_destroy(ps_delivery *delivery);
 void ps_delivery_split(ps_delivery *delivery, const uint8_t *records, size_t n);
 
 /* Begins to deliver the records of ps_delivery_split, as those of `partition` (from 1); `delivered`
- * is called at the end. A server that does not take its records is asked again. */
+ * is called at the end. A server that does not take its records is asked again within the job's
+ * step_ms, unless it says INVALID_ARGUMENT. */
 void ps_delivery_start(ps_delivery *delivery, uint32_t partition);
 
-/* Makes the delivery that is running end soon; `delivered` is then called with CANCELLED. Returns
- * false if none is running. */
+/* Makes the delivery that is running end soon; `delivered` is called with CANCELLED, perhaps within
+ * this call. Returns false if none is running. NULL is allowed. */
 bool ps_delivery_stop(ps_delivery *delivery);
 
 #endif

@@ -15,8 +15,8 @@ typedef struct ps_executors_conf {
     ps_loop *loop;
     ps_node *node;
     const ps_session *session; /* kept */
-    /* Called once after ps_executors_start, when all ranks have ended. OK also if they were
-     * stopped. */
+    /* Called once after ps_executors_start, when all ranks have ended. *result is the first
+     * failure; OK also if the ranks were stopped. */
     void (*ended)(void *arg, const ps_status *result);
     void *arg;
 } ps_executors_conf;
@@ -27,16 +27,16 @@ PS_MUST_USE ps_status ps_executors_create(const ps_executors_conf *conf, ps_exec
 /* Frees ranks that were not started, or have ended. NULL is allowed. */
 void ps_executors_destroy(ps_executors *executors);
 
-/* Starts a sandbox for each rank, and computes. A rank whose sandbox cannot be started leaves its
- * partitions to the other ranks; if none can, the result is RESOURCE_EXHAUSTED. `ended` is called
- * at the end. */
+/* Starts a sandbox for each rank, and computes. A rank whose sandbox fails to start with
+ * RESOURCE_EXHAUSTED leaves the partitions to the other ranks; if that happens to all, it is the
+ * result. Any other failure of a rank stops all. `ended` is called at the end. */
 void ps_executors_start(ps_executors *executors);
 
 /* Makes the ranks end soon. If they were started and have not ended, `ended` is called then. */
 void ps_executors_stop(ps_executors *executors);
 
-/* Sets *list to the ranks' progress, in which a step is a partition. Returns their number. Valid
- * until the next call. */
+/* Sets *list to the ranks' progress, in which a step is a partition. Returns the number of ranks.
+ * The list is valid until the next call. */
 size_t ps_executors_progress(ps_executors *executors, Psgd__V1__WorkerProgress ***list);
 
 #endif

@@ -48,7 +48,7 @@ struct ps_loop_rank {
 
 /* --- the program ------------------------------------------------------------- */
 
-/* Ends this process as if it had been killed: the job goes on without it. */
+/* Ends this process as if it had been killed: the job counts it as lost. */
 _Noreturn static void end_too(const char *why)
 {
     ps_log(PS_LOG_WARN, "loop", "%s", why);

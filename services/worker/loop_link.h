@@ -11,9 +11,10 @@ typedef struct ps_loop_link ps_loop_link;
 typedef struct ps_loop_rank ps_loop_rank;
 
 /* Opens the link on the control socket `fd`, which it takes. A thread watches the socket. When the
- * program ends, or closes the socket without a word, this process ends at once, like a worker that
- * was killed. When the program says that it leaves, this process stops as on SIGTERM. Returns
- * INVALID_ARGUMENT if fd is no such socket. */
+ * program ends, or closes the socket without a word, this process ends within 0.2 s, like a worker
+ * that was killed. When the program says that it leaves, this process stops as on SIGTERM. Returns
+ * INVALID_ARGUMENT if fd is no such socket, RESOURCE_EXHAUSTED if there is no thread; `fd` is then
+ * the caller's. */
 PS_MUST_USE ps_status ps_loop_link_create(int fd, ps_loop_link **out);
 
 /* Closes the link. NULL is allowed. */
@@ -25,14 +26,14 @@ void ps_loop_link_done(ps_loop_link *link);
 void ps_loop_link_over(ps_loop_link *link, const ps_status *why);
 
 /* Creates a socket and the memory that a rank of the session shares with the program. Keeps the
- * session. RESOURCE_EXHAUSTED: there is no memory. */
+ * link. RESOURCE_EXHAUSTED: there is no memory. */
 PS_MUST_USE ps_status ps_loop_rank_create(ps_loop_link *link, const ps_session *session,
                                           uint32_t rank, ps_loop_rank **out);
 /* Closes the rank's socket, which the program notices, and frees the rank. NULL is allowed. */
 void ps_loop_rank_destroy(ps_loop_rank *rank);
 
 /* Tells the program, by the control socket, that it now computes for this rank. UNAVAILABLE: the
- * program does not read the socket. */
+ * program has ended or does not read the socket. */
 PS_MUST_USE ps_status ps_loop_rank_start(ps_loop_rank *rank);
 
 /* Returns the functions by which the rank's trainer talks to the program (foreign_loop.h). They are

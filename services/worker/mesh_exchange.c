@@ -246,7 +246,7 @@ void exchange_end_if_over(ps_mesh_exchange *x)
 }
 
 /* Begins the end: each outbox closes its stream when all of its packets are acknowledged, or is cut
- * after step_ms. If the gate is closed, cuts all at once. */
+ * after step_ms. If the gate was stopped or has failed, cuts all of them now. */
 static void begin_end(ps_mesh_exchange *x)
 {
     x->stopping = true;

@@ -4,13 +4,14 @@
  *
  * Sending. There is an outbox for each peer. Its stream is opened with the first packet. Packets
  * stay in the outbox until the peer acknowledges them. If the stream breaks, it is opened again and
- * they are sent again. Only a repair can leave a peer more than two steps behind; for such a peer
- * the outbox keeps at most its share of PEER_LATE_BYTES.
+ * they are sent again. Only a repair can leave a peer more than two steps behind; if the outbox for
+ * such a peer exceeds its share of PEER_LATE_BYTES, it drops packets of older steps that were not
+ * sent.
  *
  * Receiving. There is an inbox for each peer, which holds one message. A message stays in the inbox
  * while the machine cannot use it because the peer is a step ahead; meanwhile the next message is
- * not read. Before a step begins here, packets of that step are taken up to PEER_EARLY_BYTES in
- * all.
+ * not read. Before a step begins here, packets of that step are taken up to PEER_EARLY_BYTES,
+ * divided evenly among the peers.
  *
  * The parts of the exchange that need no network are in common/train/mesh_worker.h: contributions,
  * the optimizer's step on the weights, and the gate. The trainer uses the exchange as a ps_exchange
@@ -27,7 +28,8 @@ enum {
     PEER_BATCH = 256, /* most packets in a message */
     /* most bytes of packets for a step that has not begun here, from all peers */
     PEER_EARLY_BYTES = 256 << 20,
-    PEER_LATE_BYTES = 512 << 20 /* most bytes of packets of past steps, for all peers */
+    /* bytes of all outboxes from which on packets of past steps are dropped */
+    PEER_LATE_BYTES = 512 << 20
 };
 
 typedef struct ps_mesh_exchange ps_mesh_exchange;
@@ -45,8 +47,8 @@ typedef struct ps_mesh_exchange_conf {
     void *arg;
 } ps_mesh_exchange_conf;
 
-/* Creates the exchange; messages may be given from now on. Fails with RESOURCE_EXHAUSTED without
- * memory for the blocks held. */
+/* Creates the exchange; messages may be given from now on. Fails as ps_mesh_create does, and with
+ * RESOURCE_EXHAUSTED without memory for the blocks held or without a thread for turns. */
 PS_MUST_USE ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf,
                                               ps_mesh_exchange **out);
 
@@ -67,10 +69,12 @@ void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from);
  * its counters. */
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic);
 
-/* Sets peers (rank_count): whether the running step waits for that worker. */
+/* Sets peers (rank_count): whether the running step waits for that worker. All false while a task
+ * runs a turn of the machine. */
 void ps_mesh_exchange_find_missing(const ps_mesh_exchange *x, bool *peers);
 
-/* Writes the workers for which the running step waits, such as "worker-1, worker-3"; "" if none. */
+/* Writes the node ids of the workers for which the running step waits, such as "worker-1,
+ * worker-3"; "" if there are none, or while a task runs a turn of the machine. */
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
 /* Returns the clock of the weights: the number of steps that are finished. */

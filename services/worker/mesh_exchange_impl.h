@@ -20,7 +20,7 @@ typedef struct peer_outbox {
     ps_mesh_exchange *x;
     uint32_t to;
     ps_channel *channel; /* NULL before the first packet */
-    ps_stream *stream;   /* NULL: broken, or ended */
+    ps_stream *stream;   /* NULL: not open */
     bool is_greeted;     /* the identity was sent on this stream */
     bool is_closed;      /* this side has closed the stream, because everything was acknowledged */
     ps_redial redial;
@@ -36,13 +36,13 @@ typedef struct peer_outbox {
 typedef struct peer_inbox {
     ps_packet *packets[PEER_BATCH];
     size_t at, count; /* packets [at, count) were not given to the machine yet */
-    /* bytes of the packets that were taken for a step that has not begun here */
+    /* memory of the packets of x->me.next that were taken before that step began here, in bytes */
     size_t early_bytes;
 } peer_inbox;
 
 /* One turn of the machine (mesh.h): the packets and variables that it is given, and the results. If
- * codecs of the job may call a sandbox, which blocks, the turn runs as a task on another thread;
- * the loop then does not touch the machine until the task is done. */
+ * codecs of the job may call a sandbox, which blocks, turns run as tasks on another thread, from
+ * the first step until all is over. The loop does not touch the machine while a task runs. */
 typedef struct mesh_turn {
     ps_task task;
     bool is_under_way;   /* the task runs, or waits to run */
@@ -110,14 +110,15 @@ void exchange_init_turn(ps_mesh_exchange *x);
 void exchange_fini_turn(ps_mesh_exchange *x);
 
 /* Gives the machine turns until nothing changes: moves packets between machine, inboxes and
- * outboxes, and ends the step if its sum is complete. Does nothing while a turn is under way. */
+ * outboxes, and ends the step if its sum is complete. While a turn is under way it only lets the
+ * outboxes send. */
 void exchange_settle(ps_mesh_exchange *x);
 
-/* Writes the names of the workers in `which` (peers), as in "worker-1, worker-3". */
+/* Writes the node ids of the workers in `which` (peers), as in "worker-1, worker-3". */
 void exchange_name_workers(const ps_mesh_exchange *x, const bool *which, char *text, size_t cap);
 
-/* Writes the names of the workers for whom the machine waits. The caller has the machine: no task
- * uses it meanwhile. */
+/* Writes the node ids of the workers for whom the machine waits. The caller has the machine: no
+ * task uses it meanwhile. */
 void exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
 /* peer_inbox.c */
@@ -136,21 +137,22 @@ void peer_forget_inboxes(ps_mesh_exchange *x);
 void peer_outbox_init(peer_outbox *outbox, ps_mesh_exchange *x, uint32_t to);
 void peer_outbox_fini(peer_outbox *outbox);
 
-/* Appends a packet; takes a reference to it. */
+/* Appends a packet; adds a reference to it. */
 void peer_outbox_add(peer_outbox *outbox, ps_packet *packet);
 
 /* If the outbox has more than its share of PEER_LATE_BYTES: drops packets of steps before `clock`
  * that were not sent. */
 void peer_outbox_thin(peer_outbox *outbox, uint64_t clock);
 
-/* Sends a message if there are packets and the stream can send. Closes the stream when the exchange
- * is stopping and nothing is left. */
+/* Opens the stream when there is a first packet. Sends a message if there are packets that were not
+ * sent and the stream can send. Closes the stream when the exchange is stopping and nothing is
+ * left. */
 void peer_outbox_pump(peer_outbox *outbox);
 
 /* Cancels the stream and does not open it again. */
 void peer_outbox_cut(peer_outbox *outbox);
 
-/* Returns whether the stream has ended and nothing is left to send. */
+/* Returns whether no stream is open, and nothing is left to send or the exchange was cut. */
 bool peer_outbox_is_over(const peer_outbox *outbox);
 
 #endif

@@ -60,7 +60,8 @@ static void arm(ps_mesh_exchange *x)
     }
 }
 
-/* Finishes the running step if its sum is complete, and keeps what ranks have said with it. */
+/* Finishes the running step if its sum is complete and the exchange is not halted; then keeps the
+ * reports of ranks with it and returns true. */
 static bool finish_step(ps_mesh_exchange *x)
 {
     if (x->is_halted || !ps_mesh_worker_finish(&x->me)) {
@@ -109,7 +110,7 @@ static ps_status tick(ps_mesh_exchange *x)
 }
 
 /* Does the machine's part of a turn: gives it the packets and variables, and tells it the time.
- * Runs as a task if x->tasks is not NULL, else on the loop's thread. */
+ * Runs as a task or on the loop's thread (exchange_settle). */
 static void run_turn(ps_task *task)
 {
     ps_mesh_exchange *x = PS_CONTAINER_OF(task, ps_mesh_exchange, turn.task);

@@ -17,7 +17,8 @@ ps_peers *ps_peers_create(void);
 /* Frees the service; all receivers must have been removed. NULL is allowed. */
 void ps_peers_destroy(ps_peers *peers);
 
-/* Returns the service for ps_server_start. Calls are refused while no receiver is open. */
+/* Returns the service for ps_server_start. A call for a rank whose receiver is not open is
+ * refused. */
 ps_service ps_peers_service(ps_peers *peers);
 
 /* The streams of all peers to one rank of this process. */
@@ -31,8 +32,8 @@ ps_peer_receiver *ps_peer_receiver_create(const ps_session *session);
  * as `arg`. Keeps the exchange. */
 void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange *exchange);
 
-/* Ends every stream of the receiver with ABORTED and frees it. NULL, and one that was never opened,
- * are allowed. */
+/* Ends every stream of the receiver with ABORTED and the text `why`, and frees the receiver. NULL,
+ * and one that was never opened, are allowed. */
 void ps_peers_remove(ps_peers *peers, ps_peer_receiver *receiver, const char *why);
 
 /* Reads the next message from worker `from`, because the exchange has taken the one before; if it

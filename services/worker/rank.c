@@ -33,14 +33,14 @@ struct ps_rank {
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
     ps_peer_receiver *receiver; /* takes what peers send, in a mesh; else NULL */
     ps_loop_rank *loop; /* link to the program that computes the model; NULL: there is none */
-    /* records of the loop's thread; NULL: a mesh, or a job without timeline */
+    /* records of the loop's thread for the timeline; NULL: a mesh */
     ps_trace_ring *trace;
     ps_exchange_stats stats; /* final stats of an exchange that has ended */
     double waited_s;
     bool is_training; /* the trainer's thread runs */
     bool has_ended;   /* the trainer's thread has ended and the rank's streams are closed */
-    /* of a rank that has ended: the clock at which it was held or ended early; the number of clocks
-     * of the job if it was held only after its end; 0: none of these */
+    /* of a rank that does not train any more: the clock at which it was held or ended early; the
+     * number of clocks of the job if it was held only after its end; 0: none of these */
     uint64_t held_at;
     ps_event trained, closed;
     uint64_t cut_at; /* a checkpoint asked for before the start (ps_rank_cut_at); 0: none */
@@ -94,7 +94,7 @@ static void find_waits(ps_rank *r)
     free(owes);
 }
 
-/* Closes the streams after the trainer's thread has ended. */
+/* Begins to close the streams, because the trainer's thread has ended. */
 static void on_trained(ps_event *self, bool ok)
 {
     ps_rank *r = PS_CONTAINER_OF(self, ps_rank, trained);
@@ -125,7 +125,7 @@ static void on_closed(ps_event *self, bool ok)
     r->conf.ended(r->conf.arg);
 }
 
-/* Reads the rank's file of the checkpoint, before the exchange begins. */
+/* Reads the rank's file of the checkpoint, if there is one, before the exchange begins. */
 static ps_status load(ps_rank *r, ps_exchange *exchange)
 {
     ps_status st = ps_ok();
@@ -666,8 +666,8 @@ static void lend_program_metrics(ps_rank *r, const double *values)
     r->progress.n_program_metrics = n;
 }
 
-/* Sets in r->progress the counters (counter_table.h), and the nodes and ranks for which the rank
- * waits. */
+/* Sets in r->progress the counters (counter_table.h), and for whom the rank waits: their node ids
+ * as text, and their numbers. */
 static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
 {
     ps_exchange_stats stats = r->stats;

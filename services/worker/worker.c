@@ -121,8 +121,8 @@ static void look_for_owed(ps_worker *w)
     }
 }
 
-/* Finishes the session when all ranks have ended. A failed rank stops the others, which would wait
- * for it. */
+/* Finishes the session, or its release if that has begun, when all ranks have ended. A failed rank
+ * stops the others, which would wait for it. */
 static void on_ended(void *arg)
 {
     ps_worker *w = arg;
@@ -254,7 +254,7 @@ static ps_status write_ranks(void *arg, int fd)
 
 /* Adds the files of all ranks of the job, and the weights, to the checkpoint, with the state that
  * `from` has. A copy of the process writes the ranks' files, as the loop has heartbeats to send.
- * All of them are written when the file of their common bytes is. */
+ * All of them are complete when the file of their common bytes is complete. */
 static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
 {
     giving g = {.from = from, .count = w->session->placement.rank_count};
@@ -290,7 +290,8 @@ static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
     return st;
 }
 
-/* Stops all ranks, and gives the state of the job at `clock` if one of them has it. */
+/* Halts the exchanges of all ranks of a mesh, and gives the state of the job at `clock` if one of
+ * the ranks has it. Else fails the checkpoint. */
 static void rescue(void *state, uint64_t clock, bool of_copies)
 {
     ps_status st = ps_fail(PS_FAILED_PRECONDITION, "no rank here is at that clock");
@@ -500,7 +501,7 @@ static void forget(void *state, uint64_t clock)
     }
 }
 
-/* Registers the curves as far as they are written, which is up to a complete line. If the job has
+/* Registers the reports as far as they are written, which is up to a complete line. If the job has
  * not finished here, rank 0 of a mesh also copies its weights, from which `save` writes a model. */
 static ps_status collect(void *state)
 {
@@ -516,9 +517,9 @@ static ps_status collect(void *state)
     return ps_ok();
 }
 
-/* Writes the rows of the curves that are still in memory, and the model that `collect` has copied.
- * A full disk is no failure here: the rows written so far are collected. A worker that has finished
- * has waited for room itself. */
+/* Writes the lines of the reports that are still in memory, and the model that `collect` has
+ * copied. A full disk is no failure here: the lines written so far are collected. A worker that has
+ * finished has waited for room itself. */
 static ps_status save(void *state, const atomic_bool *stop)
 {
     ps_worker *w = state;
