@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pserver.c - see pserver.h.
  *
- * Each thread has a store from prepare to release. The server has finished when every thread has
- * the contributions of all steps; it then still answers pulls. Collect may come before or after
- * that. From Collect on only the task of `save`, which writes the tables, uses the tables. In a job
- * that computes the reducer has the session instead of the threads. */
+ * Each thread has a store from prepare to release. The server has finished when every thread whose
+ * part has slices or tables has the contributions of all steps; it then still answers pulls.
+ * Collect may come before or after that. From Collect on only the task of `save`, which writes the
+ * tables, uses the tables. In a job that computes the reducer has the session instead of the
+ * threads. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -32,7 +33,8 @@ enum {
     /* most calls that save the tables while the job trains: each copy lies in memory until the job
      * ends */
     SAVES_MAX = 4,
-    /* copies of the parts of another server that there can be, whose threads may be more */
+    /* most parts of another server of which this one can have copies; that server may have more
+     * threads than this one */
     COPIES_MAX = PS_THREADS_MAX
 };
 
@@ -410,9 +412,10 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
 
 /* Begins to take a checkpoint at the beginning of `clock`, in place of one that was asked for
  * before; 0: only gives that one up. `base`: ps_server_cut_order has it. `stays`: workers stay at
- * the clock. Then, and if ranks are not in step, parts are saved as soon as all before the clock is
- * in; otherwise when somebody pushes to the clock. `rescues`: parts are saved at once, as they were
- * when the clock began. `of_copies`: saves the state of the server of which this one has copies. */
+ * the clock. Then, and if ranks are not in step, parts are saved as soon as all contributions to
+ * earlier clocks have arrived; otherwise when after that somebody pushes to the clock. `rescues`:
+ * parts are saved at once, as they were when the clock began. `of_copies`: saves the state of the
+ * server of which this one has copies. */
 static void take(ps_pserver *p, uint64_t clock, uint64_t base, bool stays, bool rescues,
                  bool of_copies)
 {

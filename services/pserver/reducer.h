@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reducer.h - the records that a server has of a job that computes partitions (JobSpec.compute).
  *
- * Workers push the records of each partition to the servers that have their keys. The reducer
- * stores them as files of the attempt. When it has the records of all partitions, a sandbox reduces
- * them into one file, PS_REDUCED_FILE. Loop's thread. */
+ * Workers push the records of each partition to the servers that own their keys. The reducer stores
+ * them as files of the attempt. When it has the records of all partitions, a sandbox reduces them
+ * into one file, PS_REDUCED_FILE. Loop's thread. */
 #ifndef PS_SERVICES_PSERVER_REDUCER_H
 #define PS_SERVICES_PSERVER_REDUCER_H
 
@@ -15,7 +15,8 @@ typedef struct ps_reducer ps_reducer;
 typedef struct ps_reducer_conf {
     ps_loop *loop;
     /* Called once after each ps_reducer_open, unless the reducer is closed before, when all records
-     * are reduced. *result is FAILED_PRECONDITION if the job's code has failed. */
+     * are reduced, or that has failed. *result is FAILED_PRECONDITION if the job's code has failed,
+     * RESOURCE_EXHAUSTED if no sandbox can be started. */
     void (*reduced)(void *arg, const ps_status *result);
     /* Called once after each ps_reducer_close, perhaps within that call. */
     void (*closed)(void *arg);

@@ -6,7 +6,8 @@
 #include "common/node/node.h"
 
 /* Writes a table to a file of the attempt, piece by piece, because the file may be larger than the
- * free memory. Any thread, while nobody changes the tables. ABORTED: `stop` was set. */
+ * free memory. Any thread, while nobody changes the tables. ABORTED: `stop` was set. Fails also if
+ * the file cannot be written. */
 PS_MUST_USE ps_status ps_server_table_write(const ps_session *session, ps_tables *tables,
                                             uint32_t table, const atomic_bool *stop);
 

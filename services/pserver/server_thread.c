@@ -388,8 +388,8 @@ ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_stor
 
 /* ---- Checkpoints ---- */
 
-/* A part that is being saved. The thread posts it to the home loop when the part is saved or has
- * failed. */
+/* A part that is being saved. The thread posts it to the home loop when the part is saved, when a
+ * copy of the process writes it, or when saving has failed. */
 typedef struct saving {
     ps_event event; /* on the thread's loop for each piece that it writes, then on the home loop */
     ps_server_thread *t;

@@ -5,8 +5,8 @@
  * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own. If
  * the placement has copies, a copy of a part of the server before this one is a part of its own: it
  * has a ps_server_thread, which works on the thread of another ps_server_thread. Only the thread
- * itself accesses its part. All functions are called on the home loop's thread. They post their
- * work to the thread and block until it is done. */
+ * itself accesses its part. All functions are called on the home loop's thread. Those that use what
+ * the thread changes post their work to it and block until the work is done. */
 #ifndef PS_SERVICES_PSERVER_SERVER_THREAD_H
 #define PS_SERVICES_PSERVER_SERVER_THREAD_H
 
@@ -26,8 +26,7 @@ typedef struct ps_server_thread_conf {
     ps_server_thread *beside;
     uint64_t drop_ack;    /* fault for tests (wire_server.h) */
     bool is_sockets_only; /* no shared memory (ps_wire_server_set_sockets_only) */
-    /* called on the home loop when the part has the contributions of all workers to all clocks of
-     * the job */
+    /* called on the home loop when the part has the contributions to all clocks of the job */
     void (*complete)(void *arg);
     /* called on the home loop (ps_wire_server_set_failed) */
     void (*failed)(void *arg, const ps_status *why);
@@ -47,8 +46,9 @@ ps_service ps_server_thread_service(ps_server_thread *t);
 
 /* Creates the thread's part of `session` and accepts streams of its workers. Keeps the session;
  * takes `tables`, which may be NULL. If the session has a checkpoint, the part goes on from it, and
- * the call fails as ps_store_load and ps_store_load_end do. After a failure the caller closes the
- * session too. */
+ * the call fails as ps_store_load_of and ps_store_load_end do, or with FAILED_PRECONDITION if the
+ * part is at another clock than the checkpoint and has kept no state of that clock. After a failure
+ * the caller closes the session too. */
 PS_MUST_USE ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session,
                                             ps_tables *tables);
 
@@ -69,21 +69,24 @@ PS_MUST_USE ps_status ps_server_thread_lose(ps_server_thread *t, uint32_t worker
  * server, ascending, without gaps. */
 void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
 
-/* Returns the tables for writing their files, after ps_wire_server_close_tables; NULL: there are
- * none. */
+/* Closes the tables (ps_wire_server_close_tables) and returns them, so that they can be written to
+ * files. NULL: there are none. */
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
-/* Calls fn(arg) on the home loop between two clocks of the tables (ps_store_at_clock). Thread 0 has
- * the server's tables; the copy of another server's thread 0 has the copies of its tables. fn NULL:
- * cancels the call that was arranged for `clock`. */
+/* Arranges one call of fn on the home loop, when all contributions to the clocks before `clock`
+ * have arrived; fails as ps_store_at_clock does. Only for thread 0, which has the server's tables,
+ * and for the copy of thread 0 of another server, which has the copies of that server's tables. fn
+ * NULL: cancels the call that was arranged for `clock`. */
 PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
                                                 ps_store_at_clock_fn *fn, void *arg);
 
 /* What a part saved for a checkpoint. */
 typedef struct ps_server_cut {
     uint64_t clock;
-    uint32_t number;   /* number of the thread */
-    ps_snapshot state; /* what ps_store_save writes; set only if status is OK */
+    uint32_t number; /* number of the thread */
+    /* the part's file (ps_store_load_of reads it), perhaps still being written; set only if status
+     * is OK */
+    ps_snapshot state;
     ps_status status;
 } ps_server_cut;
 
@@ -100,26 +103,28 @@ typedef struct ps_server_cut_order {
     void *arg;
 } ps_server_cut_order;
 
-/* Begins to save the part at the clock, and its weights into the file, at the places that
- * ps_server_thread_copy_weights uses. Then calls done(arg). The file of weights is complete when
- * cut->state is. The part must be in use. The file must stay open until `done` is called, or until
- * the order is withdrawn by another call with `done` NULL. */
+/* Arranges that the part is saved at the clock, and its weights into the file, at the places that
+ * ps_server_thread_copy_weights uses. Replaces an earlier order. Calls `done` once: when the part
+ * is saved, when a copy of the process has begun to write it, or after a failure. The file of
+ * weights is complete when cut->state is complete. The part must be in use. The file must stay open
+ * until `done` is called, or until the order is withdrawn by another call with `done` NULL. */
 void ps_server_thread_cut_at(ps_server_thread *t, const ps_server_cut_order *order);
 
-/* Does what ps_server_thread_cut_at does, with the part as it was when `clock` began, because the
+/* Saves the part at once as ps_server_thread_cut_at does, as it was when `clock` began, because the
  * job has lost a process; replaces an earlier order. cut->status is FAILED_PRECONDITION if the part
- * no longer has that state. */
+ * does not have that state, UNAVAILABLE if its tables are being written for Collect. */
 void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,
                              ps_server_cut_fn *done, void *arg);
 
 /* Returns whether the thread keeps the reports of ranks (rank_reports.h). */
 bool ps_server_thread_keeps_reports(const ps_server_thread *t);
-/* Copies to *said what `rank` has reported with its contributions to the clocks before `clock`.
+/* Appends to *said what `rank` has reported with its contributions to the clocks before `clock`.
  * Returns false if that is not known. */
 bool ps_server_thread_said(ps_server_thread *t, uint32_t rank, uint64_t clock, ps_strbuf *said);
 
 /* Sets is_missing (rank_count) for the workers whose contributions to the part's oldest incomplete
- * clock are missing. Lowers *clock to that clock. Does nothing if all have arrived. */
+ * clock are missing. Lowers *clock to that clock if it is lower. Does nothing if the part has all
+ * contributions of the job. */
 void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64_t *clock);
 
 /* The counters of several threads, added up. */
@@ -137,7 +142,8 @@ typedef struct ps_server_counts {
     uint32_t ledgers_differ;     /* number of columns whose ledger differs from `ledger` */
 } ps_server_counts;
 
-/* Adds this thread's counters of the session to *sum. */
+/* Adds this thread's counters of the session to *sum; of a thread with copies only traffic, ledgers
+ * and clock. */
 void ps_server_thread_add_counts(ps_server_thread *t, ps_server_counts *sum);
 
 #endif
