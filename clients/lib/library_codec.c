@@ -197,7 +197,8 @@ static ps_status take_head(const uint8_t **in, size_t *left, uint32_t slice,
 }
 
 /* If y is NULL, checks every slice of an encoding of n values. Else decodes the slices into y (n):
- * sets or adds to its values, by `into`. Fails with DATA_LOSS. */
+ * sets or adds to its values, by `into`. Fails with DATA_LOSS, or with INVALID_ARGUMENT if a slice
+ * is of another codec. */
 static ps_status each_slice(const ps_codec *codec, const uint8_t *in, size_t left, float *y,
                             size_t n, ps_into into)
 {

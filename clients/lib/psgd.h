@@ -19,9 +19,9 @@
  *
  * Errors: functions that can fail return PSGD_OK or a code, and psgd_last_error then has the text.
  * Content of arguments from elsewhere, such as bytes to decode, never ends the process.
- * Threads: any thread may call any function; a codec does not change after its creation. Two calls
- * that run at the same time must not share a state or an output. Memory: pointers are borrowed
- * until return, except the codec, which the caller destroys.
+ * Threads: any thread may call any function for codecs; a codec does not change after its creation.
+ * Two calls that run at the same time must not share a state or an output. Memory: pointers are
+ * borrowed until return, except codecs and workers, which the caller frees.
  */
 #ifndef PSGD_H
 #define PSGD_H
@@ -37,8 +37,8 @@ extern "C" {
 enum {
     PSGD_OK = 0,
     PSGD_INVALID_ARGUMENT = 3,   /* an argument is wrong; the text says what is allowed */
-    PSGD_RESOURCE_EXHAUSTED = 8, /* there is no memory, or no room in `out` */
-    PSGD_DATA_LOSS = 15          /* the bytes are no encoding of n values by this codec */
+    PSGD_RESOURCE_EXHAUSTED = 8, /* there is no memory, or no room */
+    PSGD_DATA_LOSS = 15          /* the bytes are damaged, or no encoding of n values */
 };
 
 /* Returns the version of the library, such as "0.1.0". Static text. */
@@ -58,7 +58,8 @@ typedef struct psgd_codec psgd_codec;
  * info codecs` lists; a number that is left out has its default. The caller frees *out with
  * psgd_codec_destroy.
  *
- * PSGD_INVALID_ARGUMENT: the text names the name or the number, its value and what is allowed. */
+ * PSGD_INVALID_ARGUMENT: the text names the name or the number, its value and what is allowed; or a
+ * pointer is NULL. PSGD_RESOURCE_EXHAUSTED: there is no memory. */
 int psgd_codec_create(const char *spec, psgd_codec **out);
 
 /* Frees a codec. NULL is allowed. */
@@ -71,8 +72,8 @@ size_t psgd_codec_bound(const psgd_codec *codec, size_t n);
  * the codec keeps none. */
 size_t psgd_codec_state_floats(const psgd_codec *codec, size_t n);
 
-/* What the random draws of an encoding depend on, for example in rounding. Equal draws and values
- * give equal bytes on every processor. */
+/* What the random draws of an encoding depend on, for example in rounding. Equal draws, values and
+ * states give equal bytes on every processor. */
 typedef struct psgd_draw {
     uint64_t seed;        /* seed of the job */
     uint64_t clock;       /* clock of the contribution; another one for each contribution */
@@ -175,25 +176,29 @@ typedef struct psgd_step {
  * "--coordinator=host:port", and end with NULL; NULL: none. The worker is the program that the
  * environment's PSGD_WORKER names, else psgd-worker on the PATH. Its log goes to stderr.
  *
- * PSGD_INVALID_ARGUMENT  the title is not 1 to 64 of A-Z a-z 0-9 . _ -
+ * PSGD_INVALID_ARGUMENT  the title is not 1 to 64 of A-Z a-z 0-9 . _ -, or begins with a dot; there
+ *                        are more than 64 options; or a pointer is NULL
  * PSGD_UNAVAILABLE       the program cannot be started */
 int psgd_join(const char *title, const char *const *options, psgd_worker **out);
 
-/* Waits for the next step, at most timeout_ms (-1: for ever), and fills *out. All variables of the
- * step in hand, which is the last one that was returned, must have been made ready first
- * (psgd_ready).
+/* Waits for the next step, or the end of a job or attempt, at most timeout_ms (-1: for ever), and
+ * fills *out. All variables of the step in hand, which is the last one that was returned, must have
+ * been made ready first (psgd_ready), unless a call has said PSGD_ABORTED.
  *
  * PSGD_DEADLINE_EXCEEDED    nothing has come
  * PSGD_FAILED_PRECONDITION  variables of the step in hand are not ready
  * PSGD_UNAVAILABLE          the worker has ended: its log says why */
 int psgd_next(psgd_worker *worker, int timeout_ms, psgd_step *out);
 
-/* Describes variable `index` of the step in hand. PSGD_INVALID_ARGUMENT: there is none. The name is
- * valid until the next psgd_next. */
+/* Describes variable `index` of the step in hand, or after PSGD_DONE of the model in that answer.
+ * The name is valid until the next psgd_next. PSGD_INVALID_ARGUMENT: there is no such variable.
+ * PSGD_FAILED_PRECONDITION: there is no step in hand and no model. */
 int psgd_variable_at(const psgd_worker *worker, uint32_t index, psgd_variable *out);
 
-/* Reports the mean loss of the samples of the step. Call it before the first variable is ready. A
- * loss that is not finite ends the job as diverged. */
+/* Reports the mean loss of the samples of the step in hand. Call it once a step, before the first
+ * variable is ready. A loss that is not finite ends the attempt as diverged.
+ * PSGD_FAILED_PRECONDITION: there is no step in hand, or its loss was reported. PSGD_ABORTED: the
+ * attempt has ended. */
 int psgd_loss(psgd_worker *worker, double loss);
 
 /* Reports a metric of the step, by a name of the job's program_metrics, before the first variable
@@ -236,9 +241,9 @@ int psgd_ready(psgd_worker *worker, uint32_t first, uint32_t count);
  *
  * The job says how much state there may be: program_state_mib, 0 to 4096. */
 
-/* Returns the most bytes that the state may take of the rank of the step in hand, or after
- * PSGD_DONE of the rank in that answer. Each name with its bytes takes 16 bytes, the bytes, and
- * those of the name with the NUL. 0: the job keeps no state, or there is no such rank. */
+/* Returns how many bytes the state of a rank may take: of the rank of the step in hand, or after
+ * PSGD_DONE of the rank in that answer. A name with its bytes takes 16 bytes, the bytes, and those
+ * of the name with the NUL. 0: the job keeps no state, or there is no such rank. */
 size_t psgd_state_room(const psgd_worker *worker);
 
 /* Keeps a copy of `len` bytes under this name for the rank of the step in hand; replaces bytes of

@@ -38,11 +38,11 @@ typedef struct ps_spec_flags {
 
 /* Builds a spec from the file `path` (NULL: empty; "-": standard input), then from the flags. The
  * caller frees it by psgd__v1__job_spec__free_unpacked(spec, NULL). If a flag names another plugin
- * than the file does in that place, the numbers that the file has for its plugin are dropped.
+ * than the file does in that place, the numbers that the file has for its plugin are dropped,
+ * unless both plugins are assignments with redundancy.
  *
  * Fails with INVALID_ARGUMENT or the errors of the files. Each wrong value is a violation that
- * names its flag or its field in the file. `error` is initialised here.
- */
+ * names its flag or its field in the file. `error` is initialised here. */
 PS_MUST_USE ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
                                     Psgd__V1__JobSpec **out);
 

@@ -37,7 +37,8 @@ PS_MUST_USE ps_status ps_child_start(const ps_child_conf *conf, ps_child *out);
 /* Sends a signal to the child and all processes of its group, unless it has ended. */
 void ps_child_signal(const ps_child *child, int signo);
 
-/* Returns whether the child has ended. If so, *status is as waitpid writes it. Never blocks. */
+/* Returns true once, when the child has ended: then kills what it has left in its group, and writes
+ * *status as waitpid does. Never blocks. */
 bool ps_child_ended(ps_child *child, int *status);
 
 /* Closes the pipe to the child's input, if there is one: the child reads the end of its input. */

@@ -125,8 +125,8 @@ void ps_cli_json(ps_cli *cli, const ProtobufCMessage *message);
 /* Writes a value to stdout as one JSON document. */
 void ps_cli_json_value(ps_cli *cli, const json_t *value);
 
-/* Writes "psgd" or "psgd --coordinator HOST:PORT" to `text`, and returns it: the beginning of a
- * command that a person may copy. */
+/* Writes the beginning of a command that a person may copy to `text`, and returns it: the program
+ * and the options by which it reaches this coordinator, as "psgd --coordinator HOST:PORT". */
 const char *ps_cli_self(const ps_cli *cli, char *text, size_t cap);
 
 #endif

@@ -11,7 +11,7 @@
 /* Replaces paths of files by their content: each string in `code` of the job is the path of a file,
  * relative to the folder of the job's file `beside`, and becomes an object {file, text}. Then
  * appends the files `more`, whose paths are relative to the current folder. Fails with the path of
- * a file that cannot be read or is too long. */
+ * a file that cannot be read, is too long, or is not text. */
 PS_MUST_USE ps_status ps_code_files_read(json_t *job, const char *beside,
                                          const ps_option_list *more);
 

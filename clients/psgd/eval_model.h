@@ -78,7 +78,7 @@ PS_MUST_USE ps_status ps_eval_model_put_rows(ps_eval_model *m, uint32_t n);
 
 void ps_eval_model_fini(ps_eval_model *m);
 
-/* Writes the failure and ends the program. */
+/* Writes the failure and ends the program with PS_EXIT_ARGUMENTS. */
 void ps_eval_model_fail(ps_cli *cli, const ps_status *st);
 
 #endif

@@ -50,8 +50,8 @@ void ps_fetch_init(ps_fetch *fetch, ps_cli *cli, const char *job_id, const char 
                    const Psgd__V1__ArtifactKind *kinds, size_t n_kinds, ps_fetch_done_fn *done,
                    void *arg);
 
-/* Starts to fetch the file `name`, or all files if `name` is NULL. May be called again when `done`
- * was called. */
+/* Starts to fetch the file `name`, or all files of the kinds if `name` is NULL. May be called again
+ * when `done` was called. */
 void ps_fetch_start(ps_fetch *fetch, const char *name);
 
 /* Gives up. `done` is still called. */

@@ -8,7 +8,7 @@
  * {"do":"start","name":N,"program":P,"args":[..],"principal":W,"fingerprint":F}
  *                               starts a service; with W first asks for a certificate for W
  * {"do":"install","name":N,"pem":TEXT}          gives the certificate; the service is started
- * {"do":"end"}                                  shuts all services down, then ends
+ * {"do":"end"}                  shuts the nodes down, then kills the coordinator, then ends
  * {"do":"kill"}                                 kills all services, then ends
  *
  * It writes to its standard output:
@@ -17,7 +17,7 @@
  *                               launcher's address as `from`, and this host's as `at`
  * {"say":"request","name":N,"pem":TEXT}         asks for a certificate
  * {"say":"line","name":N,"text":T}              a line of a service's standard output
- * {"say":"log","name":N,"text":T}               a line that a service logs
+ * {"say":"log","name":N,"text":T}               lines that a service has logged, with their ends
  * {"say":"ended","name":N,"text":T}             how a service ended, or why it could not be started
  *
  * Keys stay in the keeper's folder, which it removes when it ends. When its input ends, or is

@@ -25,7 +25,8 @@ typedef struct ps_launch_host {
     bool is_gone; /* the link has ended */
     ps_child child;
     ps_strbuf in, out, err; /* err: the last bytes that ssh or the keeper has written to stderr */
-    /* monotonic microseconds at which the keeper was last heard of, and last written to */
+    /* monotonic microseconds at which something of the keeper last arrived, and at which it was
+     * last sent a sign of life */
     int64_t heard_us, said_us;
     char folder[256]; /* folder of the keeper */
     /* address of this host (the launcher's), as the sshd of the keeper's host sees it */
@@ -59,10 +60,10 @@ void ps_launch_host_poll(const ps_launch_host *host, struct pollfd *fds);
  * does not, sets is_gone and reason. */
 void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn *hear, void *arg);
 
-/* Writes the address of this host at which the other hosts reach it. That is `address` if it is not
- * NULL; else the address from which every other host's sshd sees the connection of ssh come;
- * 127.0.0.1 if there is no other host. hosts[0] is this one. Returns FAILED_PRECONDITION if the
- * sshds know no address, or different ones. */
+/* Writes the address of this host at which the other hosts reach it: 127.0.0.1 if there is no other
+ * host; else `address` if it is not NULL; else the address from which every other host's sshd sees
+ * the connection of ssh come. hosts[0] is this one. Returns FAILED_PRECONDITION if the sshds know
+ * no address, or different ones. */
 PS_MUST_USE ps_status ps_launch_host_find_here(const ps_launch_host *hosts, size_t count,
                                                const char *address,
                                                char here[PS_ADDRESS_HOST_BYTES]);

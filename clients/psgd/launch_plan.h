@@ -40,8 +40,9 @@ typedef struct ps_launch_plan {
 
 typedef struct ps_launch_wish {
     uint64_t workers, pservers; /* number of processes */
-    const char *hosts;          /* names with commas between them; NULL: this host alone */
-    const char *hostfile;       /* path of a file that lists hosts; NULL: none */
+    /* names with commas between them; NULL: those of hostfile, or without one this host alone */
+    const char *hosts;
+    const char *hostfile; /* path of a file that lists hosts; NULL: none */
     /* (optional) Returns whether a name or address is that of this host. */
     bool (*is_own)(const char *host);
     /* HOST[:PORT] separated by commas, one for each server or worker; NULL: hosts in turn */

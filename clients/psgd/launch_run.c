@@ -376,8 +376,9 @@ static void on_listening(launch *l, running *s, const char *address)
     }
 }
 
-/* Handles the end of a service, which should not end by itself before END or a cancel. Starts one
- * that has listened once again, at most RESTARTS_MAX times each. Otherwise the launch fails. */
+/* Handles the end of a service, which should not end by itself before END or a cancel. Starts a
+ * service that has listened at some time again, at most RESTARTS_MAX times each. Otherwise the
+ * launch fails. */
 static void on_ended(launch *l, running *s, const char *how)
 {
     const char *host = l->hosts[s->place->host].name;

@@ -25,7 +25,8 @@ typedef struct ps_launch_conf {
 } ps_launch_conf;
 
 /* Runs the job and returns the exit code of the program: 0 only if the job is DONE and its files
- * are on this host. Nothing of the launch is running on return. */
+ * are on this host. On return nothing of the launch runs any more, except for some seconds on hosts
+ * whose link was lost. */
 int ps_launch_run(const ps_launch_conf *conf);
 
 #endif

@@ -9,13 +9,15 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum { PS_LINE_MAX = 1 << 20 /* most bytes of a line; a longer line is cut there */ };
+enum { PS_LINE_MAX = 1 << 20 /* so many bytes without an end of a line are taken as a line */ };
 
-/* Reads once from `fd` into `buffer`. Returns false at the end of the input or after an error. */
+/* Reads once from `fd` and appends to `buffer`; nothing if nothing is there now. Returns false at
+ * the end of the input or after an error. */
 bool ps_lines_read(int fd, ps_strbuf *buffer);
 
 /* Moves the first line of `buffer` to `line`, without its end. Returns false if there is no whole
- * line. is_last: nothing more will be read, so the rest counts as a line. */
+ * line, and less than PS_LINE_MAX bytes. is_last: nothing more will be read, so the rest counts as
+ * a line. */
 bool ps_lines_take(ps_strbuf *buffer, bool is_last, ps_strbuf *line);
 
 /* Writes as much of `buffer` as `fd` takes now, and removes it from the buffer. Returns false if

@@ -26,9 +26,9 @@ void ps_listing_init(ps_listing *rows, ps_cli *cli, const char *const *head, siz
 /* Adds an item. Returns true if the output is a table; the caller then adds the cells. */
 bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message);
 
-/* Notes that the next page of the list has this token, and returns true. If the token is one of an
- * earlier page, so that the list would not end, ends the subcommand with an error and returns
- * false. */
+/* Notes that the next page of the list has this token, and returns true. If tokens of pages come
+ * again, so that the list would not end, a call some pages later ends the subcommand with an error
+ * and returns false. */
 bool ps_listing_goes_on(ps_listing *rows, const char *token);
 
 /* Prints the items that were not printed yet and ends the subcommand. If the list is empty, a table

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live.h - shows progress on stdout: on a terminal a last line that is rewritten in place,
- * below curves if they are wanted; elsewhere a line every PS_LIVE_PERIOD_US. */
+/* live.h - shows progress on stdout: on a terminal a last line that is rewritten in place, below
+ * curves if they are wanted; elsewhere a new line, at most every PS_LIVE_PERIOD_US. */
 #ifndef PS_CLIENTS_PSGD_LIVE_H
 #define PS_CLIENTS_PSGD_LIVE_H
 
@@ -15,8 +15,8 @@ typedef struct ps_live {
     size_t above;   /* number of lines of curves above the line of progress, on the terminal */
     size_t columns; /* width of the terminal when the curves were drawn, in characters */
     bool is_utf8;   /* the locale uses UTF-8 */
-    /* monotonic microseconds at which the last line was written, if this is no terminal; 0: none
-     * yet */
+    /* monotonic microseconds at which the last line of progress was written, if stdout is no
+     * terminal; 0: none yet */
     int64_t last_us;
     bool computes; /* the job computes partitions; set by the caller */
 } ps_live;
@@ -27,14 +27,14 @@ void ps_live_init(ps_live *live);
 void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t now_us);
 
 /* Shows progress below curves; if this is no terminal, only progress. What was shown before is
- * overwritten in one piece, without clearing it first. */
+ * overwritten in one piece, and cleared first only if the terminal has changed its width. */
 void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_curves *curves,
                     int64_t now_us);
 
 /* Leaves what is shown on the terminal; the next output begins below it. */
 void ps_live_keep(ps_live *live);
 
-/* Writes a line that stays. */
+/* Clears what is shown on the terminal, and writes a line that stays. */
 PS_PRINTF(2, 3) void ps_live_line(ps_live *live, const char *fmt, ...);
 
 /* Clears the line and the curves above it. Call it before anything else is written. */

@@ -182,7 +182,8 @@ static ps_status find_problem(const beginning *b)
 static void connect_next(beginning *b);
 
 /* Tries the next coordinator after the present one has not been connected for this reason. Returns
- * false if all were tried. */
+ * false if all were tried, or if the reason is none for which another is tried
+ * (ps_follow_failed). */
 static bool try_next(beginning *b, ps_status why)
 {
     ps_error error;

@@ -24,7 +24,7 @@ void ps_old_args_fini(ps_old_args *args);
 
 /* If `value` is an older name of a value of `flag`, or differs from one only in its letter case
  * ("LOSP", "Cifar10", "dup"), returns the value's name in psgd; else returns `value`. The text is
- * static or `value`. tells: if it is an older name, writes a line to stderr that says so. */
+ * static or `value`. tells: if that is not `value`, writes a line to stderr that says so. */
 const char *ps_old_value(const char *flag, const char *value, bool tells);
 
 #endif

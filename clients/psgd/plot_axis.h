@@ -27,13 +27,13 @@ typedef struct ps_plot_axis {
 
 /* Makes an axis for values from lo to hi with at most `most` ticks (2 to PS_PLOT_TICKS_MAX). Ticks
  * are 1, 2 or 5 times a power of ten apart; for seconds also parts of minutes, hours and days.
- * is_rounded: the axis begins and ends at ticks. If lo equals hi, the range is widened; if they are
- * not finite, it becomes 0 to 1. */
+ * is_rounded: the axis begins and ends at ticks. If lo is hi or very near to it, the range is
+ * widened; if lo is above hi, or one of them is not finite, it becomes 0 to 1. */
 void ps_plot_axis_init(ps_plot_axis *axis, double lo, double hi, ps_plot_unit unit, size_t most,
                        bool is_rounded);
 
 /* Writes the text of a tick, such as "0.25", "20k", "1.5 GB", "90 %", "2 min". All ticks of an axis
- * have the same unit. Returns `text`. */
+ * have the same unit, except that 0 has none (but "0 %"). Returns `text`. */
 const char *ps_plot_axis_text(const ps_plot_axis *axis, double value, char text[PS_SHOW_BYTES]);
 
 /* Returns where a value lies on the axis, linearly: 0 at lo, 1 at hi, beyond that outside of it. */

@@ -27,7 +27,7 @@ void ps_plot_set_compare(ps_plot_set *set);
  * number of charts. */
 size_t ps_plot_charts_draw(const ps_plot_set *set, ps_strbuf charts[PS_PLOT_CHARTS_MAX]);
 
-/* Returns the name of the horizontal axis, such as "seconds of training". */
+/* Returns the name of the horizontal axis, such as "time since training began". */
 const char *ps_plot_charts_x_title(ps_plot_x x);
 
 /* Frees everything. */

@@ -10,7 +10,7 @@
 
 enum { PS_PLOT_FACTS_MAX = 4096, PS_PLOT_LABEL_BYTES = 160 };
 
-/* A number, text or list with its path, such as "codec.up.params.levels". */
+/* A value, or list of values, as text with its path, such as "codec.up.params.levels". */
 typedef struct ps_plot_fact {
     char *path, *text;
 } ps_plot_fact;
@@ -20,8 +20,8 @@ typedef struct ps_plot_facts {
     ps_plot_fact *at; /* (n), sorted by path */
 } ps_plot_facts;
 
-/* Makes the facts of a JSON object, at most PS_PLOT_FACTS_MAX. A list of numbers or texts is one
- * fact. */
+/* Makes the facts of a JSON object, at most PS_PLOT_FACTS_MAX. A list without lists or objects is
+ * one fact. Long texts are cut. */
 void ps_plot_facts_init(ps_plot_facts *facts, const json_t *object);
 
 /* Returns the text of a path; NULL if it is not there. */

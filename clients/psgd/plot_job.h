@@ -52,17 +52,19 @@ typedef struct ps_plot_job {
     double *up, *down; /* (n_moments) */
 } ps_plot_job;
 
-/* Reads the reports (TR-, EV-), the records of rounds and summary.json in the folder `path`. Keeps
- * at most `rows_max` rows; if the reports have more, keeps of neighbours only those with the least
- * and the greatest loss. The caller calls ps_plot_job_fini after a failure too. Returns NOT_FOUND
- * if the folder has no reports, DATA_LOSS if a file was not written by psgd; else fails as reading
- * files does. */
+/* Reads the reports (TR-, EV-), the records of rounds and summary.json in the folder `path`. Of
+ * each report keeps at most its share of `rows_max` rows, or 1024 if that is more; of a longer
+ * report, only those of neighbours with the least and the greatest loss. The caller calls
+ * ps_plot_job_fini after a failure too. Returns NOT_FOUND if the folder has no training reports,
+ * DATA_LOSS if a file was not written by psgd, INVALID_ARGUMENT if a rank has two training reports;
+ * else fails as reading files does. */
 PS_MUST_USE ps_status ps_plot_job_read(ps_plot_job *job, const char *path, size_t rows_max);
 
-/* Returns where a row lies on the horizontal axis. */
+/* Returns where a row lies on the horizontal axis; NaN: not known. */
 double ps_plot_job_x(const ps_plot_job *job, const double *row, ps_plot_x x);
 
-/* Returns how many bytes all ranks had sent (is_up) or received by a time in seconds. */
+/* Returns how many bytes all ranks had sent (is_up) or received by a time in seconds; NaN: not
+ * known. */
 double ps_plot_job_bytes(const ps_plot_job *job, double time_s, bool is_up);
 
 /* Appends a row of `stride` numbers. */

@@ -32,17 +32,17 @@ typedef struct ps_plot_read {
 /* Returns whether all arguments are folders, so that no coordinator is needed. */
 bool ps_plot_read_is_local(const ps_cli *cli);
 
-/* Lists the newest jobs, for ps_plot_read_newest. */
+/* Asks for the newest 1000 jobs, for ps_plot_read_newest. */
 void ps_plot_read_list(ps_cli *cli, ps_reply_fn *on_list, void *arg);
 
 /* `id` (cap) has a title: replaces it by the id of the newest of `jobs` with this title. If there
  * is none, writes a message to stderr and returns false. */
 bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse *jobs);
 
-/* Starts to read. The caller has set the members above `next`. */
+/* Starts to read. The caller has set the members that are not private; n is 0. */
 void ps_plot_read_start(ps_plot_read *read);
 
-/* Removes the folders of fetched files. A zeroed struct is allowed. */
+/* Removes the folder of fetched files, if there is one. A zeroed struct is allowed. */
 void ps_plot_read_fini(ps_plot_read *read);
 
 #endif

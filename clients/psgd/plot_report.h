@@ -8,7 +8,8 @@
 
 #include "clients/psgd/plot_charts.h"
 
-/* Appends an HTML page: charts, results, what differs, workers, environment and specification. */
+/* Appends an HTML page: charts, results, workers, environment and specification; of several jobs
+ * also what differs. */
 void ps_plot_report_html(ps_strbuf *out, const ps_plot_set *set);
 
 /* Appends an SVG picture of the charts. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plot_svg.h - draws charts as SVG: lines with bands, and bars. Pure.
  *
- * A chart is a <g> of PS_PLOT_WIDTH by PS_PLOT_HEIGHT. Its colours come from ps_plot_svg_style,
- * which has a second set for dark pages. Text from outside is escaped; the output is well-formed
- * XML.
+ * A chart is a list of elements in an area of PS_PLOT_WIDTH by PS_PLOT_HEIGHT; the caller puts them
+ * into an <svg> or <g>. Their colours come from ps_plot_svg_style, which has a second set for dark
+ * pages. Text from outside is escaped; the output is well-formed XML.
  */
 #ifndef PS_CLIENTS_PSGD_PLOT_SVG_H
 #define PS_CLIENTS_PSGD_PLOT_SVG_H
@@ -33,7 +33,7 @@ typedef struct ps_plot_line {
 typedef struct ps_plot_chart {
     const char *title, *x_title;
     ps_plot_unit x_unit, y_unit;
-    bool from_zero; /* the vertical axis begins at 0 */
+    bool from_zero; /* the vertical axis includes 0 */
     const ps_plot_line *lines;
     size_t n;
 } ps_plot_chart;
@@ -55,7 +55,8 @@ typedef struct ps_plot_bars {
     size_t n; /* number of bars, at most 24 */
 } ps_plot_bars;
 
-/* Appends text with < > & " ' escaped. Bytes that XML does not allow become U+FFFD. */
+/* Appends text with < > & " ' escaped. Control characters and bytes that XML does not allow become
+ * U+FFFD. */
 void ps_plot_svg_text(ps_strbuf *out, const char *text);
 
 /* Appends the rules of CSS for light and dark pages. */

@@ -37,8 +37,8 @@ typedef struct ps_reader {
     bool is_cancelled;
 } ps_reader;
 
-/* Opens `method` of CoordinatorService. `reader` and `job_id` must live until on_end.
- * `max_bytes` is that of ps_stream_open. Never calls back from within. */
+/* Opens `method` of CoordinatorService. `reader` and `job_id` must live until on_end. `max_bytes`
+ * is that of ps_stream_open. Calls on_open; the other events come after this call. */
 void ps_reader_open(ps_reader *reader, ps_cli *cli, const char *method, const char *job_id,
                     size_t max_bytes, const ps_reader_events *events, void *arg);
 

@@ -24,20 +24,21 @@ const char *ps_show_time(const Google__Protobuf__Timestamp *time, char text[PS_S
 /* Returns the seconds of `time` since 1970; 0 if it is NULL. */
 double ps_show_seconds(const Google__Protobuf__Timestamp *time);
 
-/* Writes "loss 0.1471 accuracy 0.9553". */
+/* Writes the job's result, such as "loss 0.1471 accuracy 0.9553"; "" if it has none. */
 void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Writes the last loss and metrics of training, if the job is done and has no result or its
- * programs have reported metrics; else writes "". */
+/* Writes the last loss and metrics of training, if the job has trained and is done, and either has
+ * no result or its programs have reported metrics. Else writes "". */
 void ps_show_trained(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Prints the texts of ps_show_result and ps_show_trained, a line each. */
+/* Prints those of the texts of ps_show_result and ps_show_trained that are not "", a line each. */
 void ps_show_results(const Psgd__V1__Job *job);
 
-/* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
+/* Writes the job's state with its reason and message, such as "QUEUED: NOT_ENOUGH_NODES: waits for
+ * 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Writes "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated", or
+/* Writes a recovery as "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated", or
  * "rolled back to step 40, rate halved (DIVERGED), back after 0.2 s, 4 steps repeated"; of a
  * planned change "scaled by a client to 2 worker processes and 1 server (SCALED): stood still for
  * 0.2 s, 0 steps repeated". */
@@ -59,7 +60,7 @@ void ps_show_files(const Psgd__V1__Job *job);
  * a mistake of the server. */
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job);
 
-/* Writes the nodes of the job with their addresses and versions, a line each. If `before` is not
+/* Prints the nodes of the job with their addresses and versions, a line each. If `before` is not
  * NULL, only the nodes whose part in the job differs from that in `before`. */
 void ps_show_nodes(const Psgd__V1__Job *job, const Psgd__V1__Job *before);
 

@@ -21,8 +21,9 @@ typedef struct ps_train_trackers {
 } ps_train_trackers;
 
 /* Begins to send to the job's trackers, if it has some. Each training is a run of its own; logins
- * come from the environment. Returns FAILED_PRECONDITION if libcurl cannot be loaded. Call
- * ps_train_trackers_fini after a failure too; a zeroed struct is allowed there. */
+ * come from the environment. Returns FAILED_PRECONDITION if libcurl cannot be loaded,
+ * INVALID_ARGUMENT if a login is too long or not printable. Call ps_train_trackers_fini after a
+ * failure too; a zeroed struct is allowed there. */
 PS_MUST_USE ps_status ps_train_trackers_start(ps_train_trackers *t, const Psgd__V1__Job *job);
 
 /* Sends the job's progress to its trackers. Does nothing if the job has none. */
@@ -32,7 +33,8 @@ void ps_train_trackers_result(ps_train_trackers *t, const Psgd__V1__Job *job);
 /* Sends the end of the job and its files, which are in `folder`, to the job's trackers. */
 void ps_train_trackers_end(ps_train_trackers *t, const Psgd__V1__Job *job, const char *folder);
 
-/* Returns whether all that was given to the functions above was sent. */
+/* Returns whether ps_train_trackers_end was called and nothing is left to send; true if the job has
+ * no trackers. */
 bool ps_train_trackers_is_done(const ps_train_trackers *t);
 
 /* Stops sending, and sets job->tracker_runs: what each tracker has of the job, or why it does not
