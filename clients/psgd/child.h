@@ -34,7 +34,8 @@ typedef struct ps_child_conf {
  * ps_child_fini. */
 PS_MUST_USE ps_status ps_child_start(const ps_child_conf *conf, ps_child *out);
 
-/* Sends a signal to the child and all processes of its group, unless it has ended. */
+/* Sends a signal to the child and all processes of its group. Does nothing after ps_child_ended has
+ * returned true. */
 void ps_child_signal(const ps_child *child, int signo);
 
 /* Returns true once, when the child has ended: then kills what it has left in its group, and writes

@@ -3,7 +3,7 @@
  *
  * A subcommand reads its options, starts a call and returns. The loop runs until one of its
  * callbacks ends the program by ps_cli_end. Results go to stdout, everything else to stderr. With
- * --format json, stdout holds exactly one JSON document; with jsonl, one a line.
+ * --format json, stdout holds one JSON document, or none after a failure; with jsonl, one a line.
  *
  * Everything here is used on the loop's thread only.
  */
@@ -80,16 +80,17 @@ typedef struct ps_subcommand {
     void (*start_alone)(ps_cli *cli, void *options);
     /* (optional) Does all of the work instead of `start`, without a loop; returns the exit code. */
     ps_exit (*run)(ps_cli *cli, void *options);
-    void (*fini)(void *options); /* optional; always called at the end */
+    /* (optional) called at the end, also if `prepare` has returned false */
+    void (*fini)(void *options);
 } ps_subcommand;
 
 /* Ends the program with this exit code. Call it once. No RPC may be running, except one whose last
  * callback is the caller. */
 void ps_cli_end(ps_cli *cli, ps_exit code);
 
-/* Starts a unary call of CoordinatorService with the timeout of --timeout. If --coordinator names
- * several coordinators, a call that gets no answer is repeated at another one, which may lead
- * now. */
+/* Starts a unary call of CoordinatorService with the timeout of --timeout. As long as that allows,
+ * a call that a coordinator refuses because it does not lead is repeated, and so is a call that
+ * gets no answer if another coordinator is known, which may lead now. */
 void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
                  ps_reply_fn *on_reply, void *arg);
 

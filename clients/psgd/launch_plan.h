@@ -51,7 +51,7 @@ typedef struct ps_launch_wish {
 
 /* Makes the plan: services are on the places that are named for them, and the others on the hosts
  * in turn, servers first. Returns INVALID_ARGUMENT, which names the flag or file, the value, and
- * what is allowed. */
+ * what is allowed; or fails as reading the hostfile does. */
 PS_MUST_USE ps_status ps_launch_plan_make(const ps_launch_wish *wish, ps_launch_plan *out);
 
 /* Returns how many entries a list with commas has. */

@@ -5,7 +5,7 @@
  * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own. If
  * the placement has copies, a copy of a part of the server before this one is a part of its own: it
  * has a ps_server_thread, which works on the thread of another ps_server_thread. Only the thread
- * itself accesses its part. All functions are called on the home loop's thread. Those that use what
+ * itself changes its part. All functions are called on the home loop's thread. Those that use what
  * the thread changes post their work to it and block until the work is done. */
 #ifndef PS_SERVICES_PSERVER_SERVER_THREAD_H
 #define PS_SERVICES_PSERVER_SERVER_THREAD_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_inbox.c - keeps messages of peers until the machine can use them; see mesh_exchange.h.
  *
- * A stream is in order: all packets of a step arrive before those of the next one. So an early
- * message that waits in an inbox does not delay anything that the running step needs.
+ * A stream is in order: the packets of a step arrive before those of the next one, except those
+ * that a repair sends again. So an early message that waits in an inbox delays nothing else that
+ * the running step needs.
  */
 #include "services/worker/mesh_exchange_impl.h"
 

@@ -51,7 +51,8 @@ void ps_rank_start(ps_rank *rank);
 void ps_rank_stop(ps_rank *rank);
 
 /* Holds the rank: it begins no further clock until ps_rank_end_at. Its progress reports the clock
- * before which it is held (held_at). */
+ * before which it is held (held_at). A rank that does not train is not held: it reports the clock
+ * before which it was held last, else the end of the job. */
 void ps_rank_hold(ps_rank *rank);
 
 /* Lets the rank go on to `clock` and end there, as at the end of the job. Only the first call has
