@@ -38,10 +38,11 @@ void ps_show_results(const Psgd__V1__Job *job);
  * 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Writes a recovery as "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated", or
- * "rolled back to step 40, rate halved (DIVERGED), back after 0.2 s, 4 steps repeated"; of a
- * planned change "scaled by a client to 2 worker processes and 1 server (SCALED): stood still for
- * 0.2 s, 0 steps repeated". */
+/* Writes a recovery as "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated"; as
+ * "rolled back to step 40, rate halved (DIVERGED), back after 0.2 s, 4 steps repeated"; with
+ * is_survived as "went on without worker-3 (NODE_LOST) from step 40"; and a planned change as
+ * "scaled by a client to 2 worker processes and 1 server (SCALED): stood still for 0.2 s, 0 steps
+ * repeated". */
 void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap);
 
 /* Writes what a tracker has of the job, or why it has nothing, in one line. */
