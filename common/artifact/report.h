@@ -28,7 +28,7 @@ typedef struct ps_train_row {
 
 /* A line of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
  * time_s,bytes_up,bytes_down. Of a synchronous job all but the last three columns are equal on all
- * workers. */
+ * workers, unless evaluations are split: each worker's loss and metrics are then of its share. */
 typedef struct ps_eval_row {
     uint32_t epoch;
     uint64_t step;

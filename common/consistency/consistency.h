@@ -14,7 +14,7 @@
  *
  * Rounds: with `has_rounds` the sum belongs to one clock. No worker may contribute to clock c +
  * 1 before c is closed. A contribution to a closed clock is late; on_push decides what becomes
- * of it. A contributor may skip clocks.
+ * of it. With `leaves_behind` a contributor may skip clocks.
  *
  * The caller owns time and memory. It tells a policy the time. A policy remembers what it needs
  * of a slice in `words` words of state, which are zero at first and which only on_push changes.

@@ -65,9 +65,10 @@ PS_MUST_USE ps_status ps_inprocess_job_start(ps_inprocess_job *run);
 /* Stops the job: its workers end soon, and `done` is called. Any thread. */
 void ps_inprocess_job_stop(ps_inprocess_job *run);
 
-/* Joins the threads and writes the last files: the model as it is, summary.json, manifest.json.
- * Call it after `done`. A job that was stopped or has failed leaves a model too, unless weights are
- * not finite. Returns the first failure, CANCELLED if the job was stopped, else OK. */
+/* Writes the last files: the model as it is, summary.json, manifest.json. Call it after `done`;
+ * ps_inprocess_job_destroy joins the threads. A job that was stopped or has failed leaves a model
+ * too, unless weights are not finite. Returns the first failure, CANCELLED if the job was stopped,
+ * else OK. */
 PS_MUST_USE ps_status ps_inprocess_job_finish(ps_inprocess_job *run);
 
 /* Returns the job's message as it is now: state, progress, result, and after finish also its files.

@@ -13,7 +13,8 @@
 /* Returns every preset with the fields that it sets, in the order of the tables. */
 Psgd__V1__ListPresetsResponse *ps_catalogue_presets(void);
 
-/* Returns every plugin with its numbers, kind by kind, and the version. Other fields are unset. */
+/* Returns every plugin with its numbers, kind by kind, the version and the kernels that this
+ * processor gets (ps_nn_kernels). Other fields are unset. */
 Psgd__V1__GetServerInfoResponse *ps_catalogue_info(void);
 
 #endif

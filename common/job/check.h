@@ -25,7 +25,7 @@ typedef struct ps_check {
 } ps_check;
 
 /* Reports a wrong field. The text says the value and what is allowed: "is 0; 1 to 64 are allowed".
- */
+ * If the job's preset set the field, and not the user (`given`), the report names the preset. */
 PS_PRINTF(3, 4) void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...);
 
 /* Replaces 0 by the default and checks that the value is within [min, max]. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_descent.c - see check.h: schedule, penalties and clipping of a job's optimizer. */
+/* check_descent.c - see plan_impl.h: schedule, penalties and clipping of a job's optimizer. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_metrics.c - see check.h: the metrics of an evaluation. */
+/* check_metrics.c - see plan_impl.h: the metrics of an evaluation. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/xalloc.h"

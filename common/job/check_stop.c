@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_stop.c - see check.h: what ends a job beside its epochs. */
+/* check_stop.c - see plan_impl.h: what ends a job beside its epochs. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/nearest.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_trace.c - see check.h: which steps have a timeline. */
+/* check_trace.c - see plan_impl.h: which steps have a timeline. */
 #include "common/job/plan_impl.h"
 
 #include <inttypes.h>

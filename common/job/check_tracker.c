@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_tracker.c - see check.h: which trackers a job has. */
+/* check_tracker.c - see plan_impl.h: which trackers a job has. */
 #include "common/job/plan_impl.h"
 
 #include "common/job/tracker_url.h"

@@ -8,9 +8,12 @@
 
 enum { PS_CODE_FILES_MAX = 16 };
 
-/* Runs each file of spec->code in a sandbox, and completes its message with what the plugin says of
- * itself: kind, name, numbers, traits. Calls `violate` for each file that is no plugin. Returns
- * INVALID_ARGUMENT then; UNAVAILABLE if no sandbox starts. Blocks, at most some seconds a file. */
+/* Runs each file of spec->code in a sandbox, tries the plugin out (script_check.h), and completes
+ * its message with what the plugin says of itself: kind, name, numbers, traits. Calls `violate`
+ * (may be NULL) for each file of which a part of this fails, and returns the first failure:
+ * INVALID_ARGUMENT if a file is no plugin or does not pass the checks, UNAVAILABLE if no sandbox
+ * starts. Of more than PS_CODE_FILES_MAX files, which ps_plan_create reports, completes none and
+ * returns OK. Blocks, at most some seconds a file. */
 PS_MUST_USE ps_status ps_code_complete(Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg);
 
 /* Reads what a message that ps_code_complete has completed says of its plugin. Returns false if the

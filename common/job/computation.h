@@ -8,7 +8,7 @@
 #include "common/script/result.h"
 
 /* Describes partition `part` (counted from 0; out->number, for scripts, from 1) of a plan with
- * compute; `data` is its loaded text, if it has one. */
+ * compute. `data` is its loaded data set; without a text, the partition is one of the range. */
 void ps_compute_part(const ps_plan *plan, const ps_dataset *data, uint32_t part, ps_partition *out);
 
 /* Returns how much time, memory and how many instructions the code may take for a partition. */

@@ -33,7 +33,7 @@ typedef struct ps_layout {
     uint32_t *first_slice;
     uint32_t slice_count;
     ps_slice *slices; /* ascending `at` */
-    uint64_t hash;    /* XXH3-64 over names, shapes and slice size */
+    uint64_t hash;    /* XXH3-64 over names, shapes and sizes of slices */
 } ps_layout;
 
 /* Returns the values of every slice of the variable but the last, which may have fewer. A sparse

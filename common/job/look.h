@@ -20,12 +20,12 @@
 bool ps_look_is_needed(const Psgd__V1__JobSpec *spec);
 
 /* Returns in *out a copy of the spec with its preset applied and its DataSpec completed. The caller
- * frees it by psgd__v1__job_spec__free_unpacked. Reads all files of the set, so do not call it on a
- * loop's thread. A spec that needs no look is only copied; so is one without files here if the
+ * frees it by psgd__v1__job_spec__free_unpacked. May read all files of the set, so do not call it
+ * on a loop's thread. A spec that needs no look is only copied; so is one without files here if the
  * source has usual facts (`is_usual_unseen`, source.h).
  *
- * Fails with NOT_FOUND if there is no data path (NULL or empty) or a file is missing; else as
- * ps_data_look. */
+ * Fails with NOT_FOUND if there is no data path (NULL or empty) or a file is missing; with
+ * INVALID_ARGUMENT if files are assigned to workers and a worker has none; else as ps_data_look. */
 PS_MUST_USE ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path,
                               Psgd__V1__JobSpec **out);
 

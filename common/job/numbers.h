@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.h - reads and writes the numbers that a message gives a plugin: its field `params`.
  *
- * Choice, ModelSpec, LayerSpec, DataSpec and ColumnSpec have that field, a map from names to
- * doubles. protobuf-c generates a type of its own for the entries of each map; the functions here
- * use descriptors and take any of the five messages. Messages are malloc's. Pure; any thread.
+ * Choice, ModelSpec, LayerSpec, DataSpec, ColumnSpec and ComputeSpec have that field, a map from
+ * names to doubles. protobuf-c generates a type of its own for the entries of each map; the
+ * functions here use descriptors and take any of these messages. Messages are malloc's. Pure; any
+ * thread.
  */
 #ifndef PS_COMMON_JOB_NUMBERS_H
 #define PS_COMMON_JOB_NUMBERS_H
@@ -34,7 +35,8 @@ void ps_numbers_set(ProtobufCMessage *message, const char *key, double value);
 /* Adds the numbers of `under` that `message` does not have. */
 void ps_numbers_underlay(ProtobufCMessage *message, const ProtobufCMessage *under);
 
-/* Sets every number of a plugin: those of `table`, with their values. A NULL table has none. */
+/* Sets every number of a plugin: those of `table`, with their values, but for numbers that allow
+ * one value (min equals max). A NULL table has none. */
 void ps_numbers_store(ProtobufCMessage *message, const ps_param *table, const ps_params *values);
 
 #endif

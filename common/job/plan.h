@@ -78,21 +78,22 @@ typedef struct ps_plan {
 
     ps_data_conf data_conf;
     const ps_data_source *data; /* the source of data_conf */
-    /* shapes of the samples after the transforms; the counts are those before the limits */
+    /* shapes of the samples after the transforms; of the counts, see train_count and test_count */
     ps_data_facts facts;
     ps_feed_conf feed_conf;
     uint32_t train_count, test_count; /* numbers of samples after the limits */
 
-    ps_layer_spec *layers; /* (layer_count) */
+    ps_layer_spec *layers; /* (layer_count); NULL and 0 for model.foreign */
     size_t layer_count;
     const ps_loss *loss;
-    size_t outputs; /* number of values of the last layer */
+    size_t outputs; /* number of values of the last layer; 1 without layers */
     ps_layout layout;
 
     ps_params table_params; /* numbers of spec.model.table (table_numbers.h) */
     /* (layer_count): number of ids of each layer that is an embedding; NULL: no table grows */
     uint32_t *table_rows;
-    uint32_t table_keys;   /* if tables grow: most different ids of a batch; else 0 */
+    /* if tables grow: most different ids of a worker's batch or of an evaluation's; else 0 */
+    uint32_t table_keys;
     ps_plan_table *tables; /* (table_count): of the model's embeddings, in their order */
     uint32_t table_count;
     uint32_t *table_of; /* (variable_count): index in tables, or PS_NO_TABLE */
@@ -147,7 +148,7 @@ typedef struct ps_plan {
 
     ps_codec_choice *up, *down; /* (variable_count) */
     bool *by_matrix; /* (variable_count): the gradient is sent whole, as the product of two thin
-                      * matrices (common/wire/matrix.h); up is powersgd then */
+                      * matrices (common/wire/matrix.h); up is a codec of low rank then */
 
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;
@@ -158,7 +159,8 @@ typedef struct ps_plan {
 
     uint32_t batches_per_epoch; /* train_count / what a step takes (assign.h), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs, or less: spec.max_steps */
-    /* number of exchanges: as many as steps, or as rounds of local steps */
+    /* number of exchanges: as many as steps, or as rounds of local steps; the most of them if
+     * rounds_vary */
     uint64_t total_clocks;
 } ps_plan;
 
@@ -202,9 +204,9 @@ enum { PS_REPLICAS_MAX = 2, PS_REPLAY_MIB_MAX = 65536 };
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 
-/* Returns whether all ranks save their state for a checkpoint at the same clock: under bsp and in a
- * mesh. Else each rank does so at the next clock that it begins, and servers when all ranks
- * have. */
+/* Returns whether all ranks save their state for a checkpoint at the same clock: under a
+ * deterministic policy (bsp) and in a mesh. Else each rank does so at the next clock that it
+ * begins, and servers when all ranks have. */
 bool ps_plan_is_in_step(const ps_plan *plan);
 
 /* Returns why the workers of a job of this plan cannot stop at a checkpoint from which other
@@ -217,8 +219,7 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
 
 /* Returns whether ranks keep something from one clock to the next that servers do not have. True
  * also if the job's servers cannot go back to the beginning of a clock; ranks are then treated as
- * if they had state. False only under bsp on servers that have slices and can be saved at a
- * checkpoint. */
+ * if they had state. False only under bsp on servers that can be saved at a checkpoint. */
 bool ps_plan_ranks_have_state(const ps_plan *plan);
 
 /* Returns whether all ranks of an exchange among workers have the same weights and optimizer state,
@@ -232,7 +233,7 @@ uint64_t ps_plan_last_begin(const ps_plan *plan);
 /* Returns whether the job, after the loss of a worker, can go on from the clock at which its
  * servers are: the ranks have no state of their own and skip no steps, servers keep what they need
  * to go one clock back, and on_worker_loss is REPEAT. Without servers: whether it can go on from
- * the clock of the other ranks, as all ranks are alike. */
+ * the clock of the other ranks, as all ranks are alike, and on_worker_loss is REPEAT. */
 bool ps_plan_can_rescue(const ps_plan *plan);
 
 /* Returns whether ranks that have state of their own could go on with it after the loss of servers
@@ -249,10 +250,11 @@ enum { PS_SENT_CLOCKS = 2 };
 bool ps_plan_gives_exact_weights(const ps_plan *plan);
 
 /* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
- * server can be computed anew from a checkpoint; 0: it keeps none, because two intervals of
- * checkpoints do not fit into spec.recovery.replay_mib, or because the job does not go on in that
- * way. If servers have copies of shards, ranks that can carry their state keep PS_SENT_CLOCKS
- * clocks, others none. */
+ * server can be computed anew from a checkpoint; 0: it keeps none, because too few clocks fit into
+ * spec.recovery.replay_mib, or because the job does not go on in that way. Two intervals of
+ * checkpoints by steps must fit; one clock if there are only checkpoints by time (PS_SENT_CLOCKS
+ * if ps_plan_can_carry); all clocks if there are none. If servers have copies of shards, ranks
+ * that can carry their state keep PS_SENT_CLOCKS clocks, others none. */
 size_t ps_plan_kept_bytes(const ps_plan *plan);
 
 /* Returns whether ranks go on with their own state after the loss of servers: ps_plan_can_carry,
@@ -272,8 +274,8 @@ const char *ps_plan_copy_lacks(const ps_plan *plan);
 bool ps_plan_has_copies(const ps_plan *plan);
 
 /* Reads "checkpoint:JOB@STEP". Returns false if init_from does not begin with "checkpoint:". Sets
- * *step to UINT64_MAX and job_id to "" if what follows "checkpoint:" is not a job's id, @ and a
- * number. */
+ * *step to UINT64_MAX and job_id to "" if what follows "checkpoint:" is not text shorter than
+ * PS_CHECKPOINT_JOB_MAX, @ and a number of at most 13 digits. */
 enum { PS_CHECKPOINT_JOB_MAX = 96 };
 bool ps_init_from_checkpoint(const char *init_from, char job_id[PS_CHECKPOINT_JOB_MAX],
                              uint64_t *step);
@@ -288,8 +290,9 @@ PS_MUST_USE ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_f
 void ps_plan_destroy(ps_plan *plan);
 
 /* Returns the XXH3-64 of everything that the plan decides about the bits of the job: data, model,
- * optimizer, codecs, policies, each with its resolved numbers. Equal plans of one program have
- * equal hashes; a node whose hash differs from the coordinator's would compute another job. */
+ * optimizer, codecs, policies, each with its resolved numbers, but without halvings of the learning
+ * rate. Equal plans of one program have equal hashes; a node whose hash differs from the
+ * coordinator's would compute another job. */
 uint64_t ps_plan_hash(const ps_plan *plan);
 
 /* Returns whether `data`, with all its numbers, is the data set of the plan. */

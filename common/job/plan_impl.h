@@ -15,7 +15,7 @@
  * choice. */
 void ps_check_code(ps_check *check, ps_plan *plan);
 
-/* Return a plugin by name: a script's or a built-in one; NULL: there is none. */
+/* Return a plugin by name: one of the job's code or a built-in one; NULL: there is none. */
 const ps_codec *ps_plan_codec(const ps_plan *plan, const char *name);
 const ps_consistency *ps_plan_consistency(const ps_plan *plan, const char *name);
 const ps_metric *ps_plan_metric(const ps_plan *plan, const char *name);
@@ -29,8 +29,9 @@ bool ps_check_data(ps_check *check, ps_plan *plan);
  * plan->feed_conf, and updates plan->facts where a transform changes samples. */
 bool ps_check_transforms(ps_check *check, ps_plan *plan);
 
-/* Checks layers and loss. Fills plan->layers, layer_count and loss. `facts` is NULL if the data set
- * is wrong; sizes are then not checked. */
+/* Checks layers, loss, model.table and sizes. Fills plan->layers, layer_count, loss, outputs,
+ * layout and, if tables grow, the members of tables. `facts` is NULL if the data set is wrong;
+ * sizes are then not checked, and outputs, layout and tables stay empty. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
 /* Names the data set of a job whose model users' programs compute (model.foreign), if it has no
@@ -46,12 +47,12 @@ bool ps_check_foreign_variables(ps_check *check, ps_plan *plan);
  * such as spec.workers. */
 void ps_check_programs(ps_check *check, ps_plan *plan);
 /* Reports what jobs with model.foreign, and other jobs with programs, cannot have; does nothing for
- * other jobs. After everything else. */
+ * other jobs. After all other checks. */
 void ps_check_foreign(ps_check *check, const ps_plan *plan);
 /* Creates a model without layers that has the variables of model.foreign. */
 PS_MUST_USE ps_status ps_plan_foreign_model(const ps_plan *plan, ps_model **out);
 
-/* Names the data set of a job that computes (spec.compute), if it has no name. Before its preset is
+/* Names the data set of a job that computes (spec.compute), if it has no name. Before presets are
  * applied. */
 void ps_name_compute_data(Psgd__V1__JobSpec *spec);
 /* Checks that a job that computes has a data set that its code can read, and that no other job has
@@ -74,7 +75,8 @@ void ps_check_bounds(ps_check *check, ps_plan *plan);
 /* Checks stop_at. After the metrics. */
 void ps_check_stop(ps_check *check, ps_plan *plan);
 
-/* Checks whether evaluations can be split, if the spec asks for it. After everything else. */
+/* Checks whether evaluations can be split, if the spec asks for it and no error was reported so
+ * far. After choices and codecs. */
 void ps_check_split(ps_check *check, const ps_plan *plan);
 
 /* Checks spec.model.table. If tables are on the servers, sets the rows of each embedding to the
@@ -89,7 +91,8 @@ void ps_check_tables_laid(ps_plan *plan);
  */
 bool ps_check_table_fixed(ps_plan *plan, uint32_t variable);
 
-/* Reports combinations with tables on servers that cannot work. After everything else. */
+/* Checks init_tables, and reports combinations with tables that grow which cannot work. After
+ * choices and codecs. */
 void ps_check_tables(ps_check *check, const ps_plan *plan);
 
 /* Returns the number of the metric `name`: 0: the loss, i + 1: plan->metrics[i]; 0 after a report.
@@ -103,10 +106,12 @@ void ps_check_trace(ps_check *check, const ps_plan *plan);
 /* Checks spec.tracker. */
 void ps_check_trackers(ps_check *check, const ps_plan *plan);
 
-/* Checks spec.checkpoint. After everything else. */
+/* Checks spec.checkpoint, and whether the job can go on from a checkpoint that init_from names.
+ * After choices, codecs and what local steps, meshes and tables exclude. */
 void ps_check_checkpoint(ps_check *check, ps_plan *plan);
 
-/* Checks spec.recovery and fills in its defaults. After everything else. */
+/* Checks spec.recovery, workers_min and workers_max, and fills in the defaults of spec.recovery.
+ * After ps_check_checkpoint, or without training after the assignment. */
 void ps_check_recovery(ps_check *check, ps_plan *plan);
 
 /* Checks `from`, which a job (init_from) or its tables (init_tables) start from: "job:ID", or a
@@ -123,18 +128,20 @@ void ps_check_update(ps_check *check, ps_plan *plan);
 void ps_check_descent(ps_check *check, ps_plan *plan);
 
 /* Reports combinations with local steps that cannot work, and sets total_clocks for every update.
- * After everything else. */
+ * After choices, codecs and ps_check_bounds. */
 void ps_check_local(ps_check *check, ps_plan *plan);
 
-/* Checks the name and numbers of the exchange. Fills plan->mesh and mesh_params. Before everything
- * else, because it decides whether there are servers. */
+/* Checks the name and numbers of the exchange. Fills plan->mesh and mesh_params. First of a job
+ * that trains, because it decides whether there are servers. */
 void ps_check_exchange(ps_check *check, ps_plan *plan);
 
-/* Reports combinations with a mesh that cannot work. After everything else. */
+/* Reports combinations with a mesh that cannot work. Fills plan->mesh_parts and by_worker. After
+ * choices and codecs. */
 void ps_check_mesh(ps_check *check, ps_plan *plan);
 
-/* Checks the codecs, also those of single variables. After the layout, whose variables they name.
- */
+/* Checks the codecs, also those of single variables, and fits them to the variables. Fills
+ * plan->up, down, by_matrix and table_of, and plan->tables if vocabularies are fixed. After the
+ * layout, whose variables they name, and the update. */
 void ps_check_codecs(ps_check *check, ps_plan *plan);
 
 #endif

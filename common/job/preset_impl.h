@@ -2,9 +2,9 @@
 /* preset_impl.h - the macros from which presets are put together, and the tables of presets: one
  * for psgd itself, and one for each older system whose names the presets bear. For preset*.c alone.
  *
- * A row of a table is PS_PRESET(name, summary, choices): a job with the tutorial's network on
+ * Most rows of a table are PS_PRESET(name, summary, choices): a job with the tutorial's network on
  * glyphs. `choices` are further fields of the job as JSON text; each begins with a comma. The job's
- * title is the preset's name.
+ * title is the preset's name. PS_PEERS_PRESET is such a job without servers.
  */
 #ifndef PS_COMMON_JOB_PRESET_IMPL_H
 #define PS_COMMON_JOB_PRESET_IMPL_H

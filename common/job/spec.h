@@ -22,15 +22,15 @@ Psgd__V1__JobSpec *ps_spec_copy(const Psgd__V1__JobSpec *spec);
 void ps_spec_free(Psgd__V1__JobSpec *spec);
 
 /* Creates, empty, those of these messages that are unset: model, data, optimizer, codec, timeouts,
- * recovery, and the choices of the job, but not those in lists. Messages that only some jobs have,
- * as stop_at or checkpoint, stay unset. */
+ * recovery, and the choices of the job, but not those in lists and not optimizer.local. Messages
+ * that only some jobs have, as stop_at or checkpoint, stay unset. */
 void ps_spec_complete(Psgd__V1__JobSpec *spec);
 
 /* Moves fields from `under` to `spec` that `spec` leaves unset: 0 or empty, as in proto3. Three are
  * not merged, so that `spec` keeps its own: a list that has elements; the numbers of a choice that
- * names another plugin, unless both are assignments with the number `redundancy`; all of a model or
- * data set that has another name. A model given by its layers takes only the loss from `under`, and
- * one given by its variables (foreign) takes nothing. */
+ * names another plugin, unless both are assignments with the number `redundancy`; all of a data set
+ * with another name, or a model with another preset. A model given by its layers takes only the
+ * loss from `under`, and one given by its variables (foreign) takes nothing. */
 void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under);
 
 /* Replaces a string of a message by a copy of `text`, and frees the old one. */
@@ -40,10 +40,10 @@ void ps_spec_set(char **field, const char *text);
  * the spec has max_steps or max_seconds. Does nothing if no preset has that name. */
 void ps_spec_apply_preset(Psgd__V1__JobSpec *spec);
 
-/* Returns whether the workers of the job step by optimizer.local; its preset counts. */
+/* Returns whether the update of the job lets workers step by optimizer.local; its preset counts. */
 bool ps_spec_steps_locally(const Psgd__V1__JobSpec *spec);
 
-/* Returns whether the job's exchange goes through servers; its preset counts. */
+/* Returns false if the job's exchange is one among workers, else true; its preset counts. */
 bool ps_spec_has_servers(const Psgd__V1__JobSpec *spec);
 
 /* Returns whether an assignment of this name has the number `redundancy`. Such assignments share
