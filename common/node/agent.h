@@ -6,13 +6,14 @@
  *
  * IDLE -> RESERVED -> PREPARING -> PREPARED -> READY -> RUNNING -> FINISHED
  *
- * An abort of this or of a newer attempt, or a deadline, leads from every phase back to IDLE. A
- * failure of the node's own work leads from READY or RUNNING to FAILED. In FINISHED and FAILED the
- * node keeps the attempt's files until the coordinator has collected them and aborts the attempt.
+ * An abort of this or of a newer attempt, or a deadline, leads from every phase back to IDLE;
+ * RUNNING has no deadline. A failure of the node's own work leads from READY or RUNNING to FAILED.
+ * In FINISHED and FAILED the node keeps the attempt's files until the coordinator has collected
+ * them and aborts the attempt.
  *
- * Functions that return a status refuse an attempt that the node does not hold: ABORTED if the node
- * has seen a newer attempt of the job, else FAILED_PRECONDITION. In any other phase than the one
- * for which they are meant, they return FAILED_PRECONDITION. */
+ * Functions that return a status refuse an attempt that the node does not hold: ABORTED if it is
+ * over here (aborted, or older than the fence), else FAILED_PRECONDITION. In any other phase than
+ * the one for which they are meant, they return FAILED_PRECONDITION. */
 #ifndef PS_COMMON_NODE_AGENT_H
 #define PS_COMMON_NODE_AGENT_H
 
@@ -59,12 +60,12 @@ typedef enum ps_agent_action {
 
 void ps_agent_init(ps_agent *agent);
 
-/* Handles CanCommit: IDLE -> RESERVED for at most reserve_us. OK again for the attempt that is
- * held. Returns UNAVAILABLE if another job or an older attempt holds the node (agent->job_id), and
- * ABORTED if the attempt is over: aborted, or older than the fence. */
+/* Handles CanCommit: IDLE -> RESERVED for at most reserve_us. OK again while the attempt is
+ * RESERVED. Returns UNAVAILABLE if the node is held otherwise (agent->job_id), and ABORTED if the
+ * attempt is over: aborted, or older than the fence. */
 PS_MUST_USE ps_status ps_agent_can_commit(ps_agent *agent, const char *job_id, uint32_t attempt,
                                           int64_t now_us, int64_t reserve_us);
-/* Handles the begin of PreCommit: RESERVED -> PREPARING until deadline_us. */
+/* Handles the begin of PreCommit: RESERVED -> PREPARING for at most deadline_us, a duration. */
 PS_MUST_USE ps_status ps_agent_prepare(ps_agent *agent, const char *job_id, uint32_t attempt,
                                        int64_t now_us, int64_t deadline_us);
 /* Handles the end of PreCommit, after the seal was accepted: PREPARING -> PREPARED. DoCommit must

@@ -28,7 +28,7 @@ typedef struct ps_data_store {
 PS_MUST_USE ps_status ps_data_store_open(ps_data_store *store, const char *folder,
                                          const ps_data_files *files);
 
-/* Writes a piece of file `file` at `offset`.
+/* Writes a piece of file `file` at `offset`. *is_complete becomes whether the file is complete now.
  *
  * OUT_OF_RANGE  `offset` is not where the last piece ended, or the piece goes beyond the file's end
  * DATA_LOSS     the file is complete and has another checksum

@@ -2,7 +2,7 @@
 /* datasets.h - finds, checks and loads the data sets of a node, and keeps them for the next job.
  *
  * A set that a coordinator has sent is in data_dir/datasets/<sha256>. If the node has the files of
- * a set in data_path, only what was learned from all files is there. The bytes in data_dir are
+ * a set in data_path, at most what was learned from all files is there. The bytes in data_dir are
  * bounded: the least recently used sets are removed (data_room.h). A set in data_path/<folder> is
  * used where it is, if it has the wanted checksum, and never removed. Hashing, loading and removing
  * are tasks. Unless a comment says otherwise, the functions are for the loop's thread. */
@@ -58,9 +58,9 @@ bool ps_datasets_is_busy(const ps_datasets *sets);
 /* Sets a function that is called whenever the last request or removal in flight has ended. */
 void ps_datasets_on_idle(ps_datasets *sets, void (*idle)(void *arg), void *arg);
 
-/* Removes stored sets until there is room on the disk for a set of `bytes` that is to be received.
- * Does nothing if the bound is 0. Returns RESOURCE_EXHAUSTED if the set is larger than the bound,
- * or if sets in use leave too little room. Any thread; waits for the disk. */
+/* Removes stored sets until a set of `bytes` that is to be received fits into the bound. Does
+ * nothing if the bound is 0. Returns RESOURCE_EXHAUSTED if the set is larger than the bound, or if
+ * sets in use leave too little room. Any thread; waits for the disk. */
 PS_MUST_USE ps_status ps_datasets_make_room(ps_datasets *sets, const ps_data_wanted *wanted,
                                             uint64_t bytes);
 

@@ -51,8 +51,8 @@ typedef struct ps_role_hooks {
      * role calls ps_node_released, at once or later but within a bounded time. */
     void (*release)(void *state);
     /* (optional) Names the files for Collect, by ps_node_keep or ps_node_keep_bytes. Called for
-     * each Collect, also while the role runs. If it fails, the call fails with INTERNAL, and the
-     * coordinator fails the job. NULL: a running role has no files to collect. */
+     * each Collect of the job's files, also while the role runs. If it fails, the call fails with
+     * INTERNAL, and the coordinator fails the job. NULL: a running role has no files to collect. */
     PS_MUST_USE ps_status (*collect)(void *state);
     /* (optional) Writes files that `collect` named and that take time. A task calls it after each
      * successful collect; from then on nobody may change what it reads. When `stop` is set, it must
@@ -194,7 +194,8 @@ void ps_node_checkpoint_add_spliced(ps_node *node, uint64_t clock, const char *n
 void ps_node_checkpoint_end(ps_node *node, uint64_t clock);
 void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why);
 
-/* Sends a heartbeat now, because metrics or phase have changed. */
+/* Sends a heartbeat now or right after the call in progress, because metrics or phase have
+ * changed. */
 void ps_node_hurry(ps_node *node);
 
 /* Calls TakePartition at the attempt's coordinator. Fills in who the node is. */

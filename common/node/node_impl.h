@@ -118,7 +118,8 @@ struct ps_node {
 
     ps_renewal *renewal; /* NULL: plaintext */
     ps_link *home;
-    /* link to the coordinator of the attempt; may be `home`; NULL: there is no attempt */
+    /* link to the coordinator of the attempt; may be `home`; NULL: there is no attempt, or its
+     * files are still being made */
     ps_link *link;
 
     /* The attempt, from RESERVED to the end of its release. */
@@ -261,7 +262,8 @@ void ps_attempt_remove(ps_node *node);
  * this one. */
 void ps_checkpoint_begin(ps_node *node);
 
-/* Does what the coordinator's answer to a heartbeat says about checkpoints. */
+/* While the attempt runs, does what the coordinator's answer to a heartbeat says about
+ * checkpoints. */
 void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply);
 
 /* Takes the checkpoint at `clock` at once, because the job has lost a process. of_copies: with the
@@ -362,7 +364,7 @@ void ps_node_answer_waiting(ps_node *node);
 void ps_node_fail_waiting(ps_node *node, ps_status st);
 
 /* Makes *error from a failure `st` of the agent about an attempt. Its reason is STALE_ATTEMPT,
- * NOT_HELD or WRONG_PHASE; its text says which job holds the node. */
+ * NOT_HELD or WRONG_PHASE; its metadata say which job holds the node. */
 void ps_node_fence_error(const ps_node *node, const char *job_id, uint32_t attempt, ps_status st,
                          ps_error *error);
 
@@ -400,7 +402,8 @@ void ps_link_close(ps_link *link);
  * second. */
 void ps_link_leave(ps_link *link);
 
-/* Sends a heartbeat now. */
+/* Sends a heartbeat now or right after the call in progress. Does nothing if the link is closed or
+ * no coordinator has registered the node and answers. */
 void ps_link_hurry(ps_link *link);
 ps_channel *ps_link_channel(const ps_link *link);
 /* Returns how this node's clock relates to the coordinator's at the time at_ns of this node's clock

@@ -28,8 +28,8 @@ typedef struct ps_node_program {
     void (*destroy)(void *state);
 } ps_node_program;
 
-/* Runs the program. Returns the exit code: 0 stopped by a signal, 1 could not start, 4 wrong
- * arguments. */
+/* Runs the program. Returns the exit code: 0 stopped by a signal or only help was wanted, 1 could
+ * not start, 4 wrong arguments. */
 int ps_node_main(int argc, char **argv, const ps_node_program *program);
 
 #endif

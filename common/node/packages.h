@@ -11,7 +11,8 @@
 #include "common/node/datasets.h"
 #include "common/node/session.h"
 
-/* Fills plan, rank and placement of a zeroed session. */
+/* Fills in a zeroed session what the settings say: plan, placement, ranks, first_clock and
+ * shrinks. */
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
                          ps_session *session, ps_error *error);
 

@@ -4,8 +4,9 @@
  * gRPC 1.51 stops listening for good when accept4 fails once, for instance because the process is
  * out of descriptors. It offers no listener of the caller's own that could carry credentials. So
  * this room defines accept4, which takes the place of libc's for all that is linked to the program:
- * it never fails for a reason that passes. Connections beyond the bound are accepted and closed at
- * once. Some descriptors stay free for files and for calls to others.
+ * for a reason that passes it fails with EAGAIN only, and gRPC goes on listening. Connections
+ * beyond the bound are accepted and closed at once. Some descriptors stay free for files and for
+ * calls to others.
  */
 #ifndef PS_COMMON_RPC_ACCEPT_H
 #define PS_COMMON_RPC_ACCEPT_H
@@ -21,8 +22,9 @@ enum {
     PS_ACCEPT_LEFT_MAX = 2
 };
 
-/* Raises the process's limit of open descriptors as far as the system allows, and computes from it
- * how many connections the process may have. Call it before the process listens. */
+/* Raises the process's limit of open descriptors as far as the system allows, computes from it how
+ * many connections the process may have, and starts the guard (guard.h). Call it before the process
+ * listens. */
 void ps_accept_init(void);
 
 /* Leaves the connections of one listener to its owner, who bounds them itself: they are accepted as

@@ -46,7 +46,8 @@ void ps_channel_bring(ps_channel *channel, const char *token);
 
 /* Sets which servers the channel connects to: those whose certificate names this kind and name; an
  * empty `name` stands for any of the kind. Under TLS (ps_loop_use_tls) the channel connects to no
- * server without this call; in plaintext the call has no effect. Call it before the first call. */
+ * server without this call; in plaintext, and on a channel of ps_channel_create_files, the call has
+ * no effect. Call it before the first call. */
 void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *name);
 
 /* Makes calls fail as soon as an attempt to connect has failed. Without it they wait for a

@@ -10,7 +10,8 @@
  * lives as long as the process. */
 ps_histogram *ps_durations_of(const char *method);
 
-/* Calls `fn` for every method, in the order of their names. */
+/* Calls `fn` for every method, in the order of their names. `fn` must not call functions of this
+ * file. */
 void ps_durations_each(void (*fn)(void *arg, const char *method, const ps_histogram *histogram),
                        void *arg);
 

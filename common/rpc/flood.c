@@ -76,8 +76,9 @@ void ps_flood_init(ps_flood *flood, bool is_suspect, int64_t now_us)
     }
 }
 
-/* Returns the rate at which bucket `i` fills, in tokens a second. `neighbours` is the number of
- * connections of the client's address, which share the rate of calls. */
+/* Returns the rate at which bucket `i` fills, in tokens a second. `neighbours`: connections of the
+ * client's address. If more than ALONE, they share ALONE rates of calls, but each has at least
+ * CALLS_LEAST. */
 static int64_t rate(const ps_flood *flood, size_t i, uint32_t neighbours)
 {
     int64_t all = ps_flood_bounds[i].per_second / share(flood, i);

@@ -79,7 +79,7 @@ ps_flood_verdict ps_flood_read(ps_flood *flood, const uint8_t *bytes, size_t cou
 
 /* Fills the buckets with the tokens of the time since the last call. Call it before a series of
  * ps_flood_read. `neighbours`: number of connections of the client's address; if there are more
- * than 4, they share the rate of new calls. */
+ * than 4, they share four times the rate of new calls, but each has at least 50 a second. */
 void ps_flood_fill(ps_flood *flood, uint32_t neighbours, int64_t now_us);
 
 /* Returns after how many microseconds a paused connection may be read again; 0: now. `neighbours`

@@ -59,7 +59,7 @@ void ps_guard_waste(const char *peer);
  * are any then. Returns false if gRPC does not wait for this descriptor. */
 bool ps_guard_look_again(int fd, int64_t delay_us);
 
-/* Returns how many connections were closed because of what they sent. */
+/* Returns how many connections the guard has closed because of what they sent. */
 uint64_t ps_guard_closed(void);
 
 /* Writes an address with its port, such as "127.0.0.1:40312", for the log. */

@@ -9,8 +9,8 @@
 
 /* Connects to host:port, checks that a coordinator answers there whose certificate chain ends with
  * the root of this fingerprint (64 hexadecimal digits), sends `n` bytes and appends the answer to
- * `answer`. Sends nothing before the check. Blocks for at most `timeout_us` microseconds; any
- * thread.
+ * `answer`. Sends nothing before the check. Blocks for at most `timeout_us` microseconds and the
+ * time that the look-up of a name takes; any thread.
  *
  * UNAVAILABLE       nobody listens, or it takes too long
  * UNAUTHENTICATED   the check has failed; the text says why

@@ -20,7 +20,7 @@ struct ps_loop {
     grpc_completion_queue *cq;
     bool stopping;
     struct ps_tls *tls;       /* NULL: plaintext */
-    void (*check)(void *arg); /* called before each event; NULL: none */
+    void (*check)(void *arg); /* before each event or posted batch; NULL: none */
     void *check_arg;
     ps_timer timers;             /* ring, earliest first */
     ps_event *idle, **idle_tail; /* events of ps_loop_idle, first come first */

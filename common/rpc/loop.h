@@ -56,9 +56,9 @@ void ps_loop_stop(ps_loop *loop);
  * must not be posted again before it has fired. */
 void ps_loop_post(ps_loop *loop, ps_event *event);
 
-/* Fires `event` when the loop has nothing else to fire, at the latest after 20 ms: for work that
- * can wait. As with ps_loop_post, the event must not be given again before it has fired. Loop
- * thread only. */
+/* Fires `event` when the loop has nothing else to fire, at the latest 20 ms after this call or
+ * after the idle event before it: for work that can wait. As with ps_loop_post, the event must not
+ * be given again before it has fired. Loop thread only. */
 void ps_loop_idle(ps_loop *loop, ps_event *event);
 
 /* Fires timer->event after `delay_us` microseconds. Arming an armed timer moves it. Loop thread
@@ -69,9 +69,9 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
  * only. */
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
 
-/* Makes the loop call check(arg) before each event that it fires, so that a process that was frozen
- * for some time notices it before it acts on old knowledge. NULL: nothing is called. Loop thread,
- * or before the loop runs. */
+/* Makes the loop call check(arg) before each event that it fires (events that were posted together
+ * get one call before the first), so that a process that was frozen for some time notices it before
+ * it acts on old knowledge. NULL: nothing is called. Loop thread, or before the loop runs. */
 void ps_loop_check(ps_loop *loop, void (*check)(void *arg), void *arg);
 
 /* Makes every server and channel that is created on this loop from now on speak mutual TLS (tls.h);

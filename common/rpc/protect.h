@@ -28,8 +28,8 @@ typedef struct ps_protect_conf {
     ps_principal_kind kind; /* kind of principal that the service's own certificate must name */
 } ps_protect_conf;
 
-/* Checks whether a service may listen on conf->listen: beyond loopback it needs TLS, or --insecure.
- * Returns INVALID_ARGUMENT, which says what to do. */
+/* Checks that the flags fit together, and that a service may listen on conf->listen: beyond
+ * loopback it needs TLS, or --insecure. Returns INVALID_ARGUMENT, which says what to do. */
 PS_MUST_USE ps_status ps_protect_check(const ps_protect_conf *conf);
 
 /* Checks as ps_protect_check does whether a service may listen on `at`, complete host:port, which

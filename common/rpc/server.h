@@ -136,7 +136,8 @@ void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done);
  * freed when `gone` returns. */
 void ps_call_on_gone(ps_call *call, void (*gone)(void *arg, ps_call *call), void *arg);
 
-/* Ends a unary call. `reply` is packed before this returns. */
+/* Ends a unary call. `reply` is packed before this returns. A long answer to a client with too many
+ * unread ones (unread.h) is not sent: the call ends with RESOURCE_EXHAUSTED. */
 void ps_call_reply(ps_call *call, const ProtobufCMessage *reply);
 
 /* Ends any call with a failure; the reason is the name of the status code. */

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Most tasks that have run and whose `done` was not called yet. */
+/* While so many tasks have run and wait for their `done`, no further one begins. */
 enum { PS_TASKS_UNANSWERED = 16 };
 
 typedef struct ps_tasks ps_tasks;
@@ -29,7 +29,8 @@ typedef struct ps_strand ps_strand;
 struct ps_task {
     /* called on a thread of the queue; may use only what the task owns */
     void (*run)(ps_task *task);
-    void (*done)(ps_task *task); /* called after `run`, on the loop's thread; may free the task */
+    void (*done)(ps_task *task); /* called after `run`, or without it (was_run), on the loop's
+                                  * thread; may free the task */
     bool runs_at_end;            /* the task runs even if the queue is being destroyed */
 
     /* set by the queue for `done`: false if the queue was destroyed before the task ran */
@@ -60,9 +61,9 @@ void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task);
  * thread. */
 bool ps_tasks_has_room(ps_tasks *tasks);
 
-/* Blocks until running tasks, and waiting tasks with runs_at_end, have ended; then frees the
- * queue. `done` of all tasks is called afterwards, so the loop must still run. A task's `done`
- * must not submit another task then. NULL is allowed. */
+/* Blocks until running tasks, and waiting tasks with runs_at_end, have ended. `done` of tasks that
+ * still lack it is called afterwards, so the loop must still run; the queue is freed after the last
+ * of them. A task's `done` must not submit another task then. NULL is allowed. */
 void ps_tasks_destroy(ps_tasks *tasks);
 
 #endif

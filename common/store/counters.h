@@ -11,7 +11,7 @@ enum { PS_STALENESS_BINS = 20 };
 typedef struct ps_store_counters {
     /* Contributions. Each counts once for each slice of a dense variable, and once more for the
      * rows of all sparse tables together. A contribution of rows of a fixed vocabulary counts once
-     * for each slice of the vocabulary. */
+     * for each slice of the vocabulary. `refused` counts calls that failed. */
     uint64_t applied, duplicates, dropped, refused;
     /* of `applied`: contributions to a closed clock that were added to the open sum */
     uint64_t late;

@@ -7,10 +7,10 @@
  * as repetitions when they come again, so the slice needs no earlier state of the optimizer. Only
  * its earlier weights have to be given to workers once more.
  *
- * A slice keeps these weights without copying them. It has two buffers: the weights, and a second
- * one. A step writes the new weights to the second buffer, and the two change places. Until the
- * step the second buffer is the memory of the open sum. So the first contribution to the next clock
- * overwrites the earlier weights. No worker sends one before all slices have been stepped. */
+ * A slice keeps these weights, mostly without copying them. It has two buffers: the weights, and a
+ * second one. A step writes the new weights to the second buffer, and the two change places. Until
+ * the step the second buffer is the memory of the open sum. So the first contribution to the next
+ * clock overwrites the earlier weights. No worker sends one before all slices have been stepped. */
 #include "common/store/store_impl.h"
 
 #include <assert.h>

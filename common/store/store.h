@@ -16,7 +16,8 @@
  * counts. Each column keeps its own clocks, so parts of a step may be complete before others.
  *
  * Idempotence. A part of a contribution that comes again, from any worker, changes nothing. So a
- * push may be repeated at any time, completely or in part. A call that fails has changed nothing.
+ * push may be repeated at any time, completely or in part. A call that fails has changed nothing
+ * but counters, unless its comment says otherwise.
  *
  * Policies that buffer (bsp, backup, quorum, half_async) add contributions to an open sum. When the
  * sum closes, w -= step(sum * scale * merge_scale). Under a deterministic policy (bsp) the sum is
@@ -28,9 +29,10 @@
  * order of arrival; contributions of one contributor come in the order of their clocks.
  *
  * Rounds. Some policies close a clock without waiting for every worker. A contribution to a closed
- * clock is late: it is dropped, or added to the open sum, as the policy says, and counted. A worker
- * may leave out clocks that are closed: by its pull of clock c it says that it contributes nothing
- * more to earlier clocks. Contributions that never came are counted as left out.
+ * clock is late: it is dropped, or added to the open sum, as the policy says, and counted. Under a
+ * policy that leaves workers behind, a worker may leave out clocks that are closed: by its pull of
+ * clock c it says that it contributes nothing more to earlier clocks. Contributions that never came
+ * are counted as left out.
  *
  * Rows of a contribution that is dropped count neither for admission nor for ageing.
  *
@@ -425,8 +427,8 @@ typedef void ps_store_at_clock_fn(void *arg, ps_tables *tables, uint64_t clock);
 /* Arranges one call of fn(arg) for the moment when the contributions to all clocks before `clock`
  * have arrived. The call comes within the function of the store that takes the last of them; fn may
  * read or change the tables. If some never arrive, there is no call. Returns OUT_OF_RANGE if all
- * have arrived already, FAILED_PRECONDITION if another call is arranged. Must not be called after
- * ps_store_lend_tables. */
+ * have arrived already; FAILED_PRECONDITION if another call is arranged, or if the store has no
+ * tables or has lent them. */
 PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn,
                                         void *arg);
 /* Cancels the call that is arranged for `clock`, if there is one. */
@@ -496,13 +498,13 @@ PS_MUST_USE ps_status ps_store_cut_end(ps_store *store);
 void ps_store_cut_drop(ps_store *store);
 
 /* From now on keeps for each slice the weights from before its last step, until a contribution to
- * the next clock arrives. This takes as much memory again as the weights; no values are copied. Of
- * rows it keeps copies of those that the last step has changed. Call it before anything is pushed
- * or loaded, and only under a deterministic policy. There a worker contributes to a clock only
- * after it was given all slices for it. So no slice of any server is ahead of another by more than
- * one clock, and if one is ahead, nothing has arrived for the clock after. If the codec `down` has
- * state, the store encodes the weights of each clock but the first, whether they are pulled or
- * not. */
+ * the next clock arrives. This takes as much memory again as the weights; values are copied only if
+ * the store broadcasts or a sum closes empty. Of rows it keeps copies of those that the last step
+ * has changed. Call it before anything is pushed or loaded, and only under a deterministic policy.
+ * There a worker contributes to a clock only after it was given all slices for it. So no slice of
+ * any server is ahead of another by more than one clock, and if one is ahead, nothing has arrived
+ * for the clock after. If the codec `down` has state, the store encodes the weights of each clock
+ * but the first, whether they are pulled or not. */
 void ps_store_keep_before(ps_store *store);
 
 /* Returns whether ps_store_save_at can write the store for the repetition of `clock`: each slice,

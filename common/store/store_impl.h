@@ -47,7 +47,7 @@ typedef struct shard_slice {
      * shard_weights_to_write. */
     ps_buf *weights;
 
-    /* The latest encoding of the weights. buf is NULL before the first pull, and always if the
+    /* The latest encoding of the weights. buf is NULL before the first encoding, and always if the
      * codec sends float32. If the store broadcasts: the encoded change that the last step made. */
     shard_snap snap;
     /* The encoding before `snap`. Kept only if the store keeps earlier weights and their codec has
@@ -433,8 +433,9 @@ const float *shard_delay_correct(ps_store *store, uint32_t worker, uint32_t s, c
 /* Takes the increment in the store's scratch, encodes it into the slice's snapshot, and subtracts
  * from w (n) what workers will decode of it. */
 void shard_broadcast(ps_store *store, shard_slice *slice, float *w);
-/* Returns whether the worker is given the last change of slice s, because it was given the version
- * before that change or a newer one. Else it is given the weights. */
+/* Returns whether the worker is given the last change of slice s: the store broadcasts, the worker
+ * was given the version before that change or a newer one, and does not ask for the weights. Else
+ * it is given the weights. */
 bool shard_gives_change(const ps_store *store, uint32_t worker, uint32_t s);
 /* Returns the slice's weights as float32 and sets slice->whole_head to their head. The slice keeps
  * the buffer. */

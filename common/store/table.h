@@ -189,7 +189,8 @@ typedef struct ps_table_counters {
     uint64_t rows, candidates;
     uint64_t bytes; /* memory that rows, candidates and their indices take */
     uint64_t ticks; /* calls of ps_table_shrink, with those before a loaded file was saved */
-    /* Since creation, in rows of pushes. */
+    /* Since creation: rows of pushes that were stepped on; rows that pushes have created; rows that
+     * ticks have removed. */
     uint64_t applied, created, removed;
     uint64_t refused; /* rows of pushes that were dropped, because their key was not admitted */
     /* of `refused`: not counted towards the key's admission, because candidates_max was reached */

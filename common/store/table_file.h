@@ -42,8 +42,8 @@ PS_MUST_USE ps_status ps_table_check_size(uint64_t bytes);
 /* Reads the head at the front of a file. Returns DATA_LOSS if the bytes are not a head. */
 PS_MUST_USE ps_status ps_table_read_head(const uint8_t *bytes, size_t len, ps_table_head *out);
 
-/* Checks whether the table can load a file with this head. Returns FAILED_PRECONDITION for the
- * reasons that ps_table_load names. */
+/* Checks whether the table can load a file with this head. Returns FAILED_PRECONDITION for those
+ * reasons of ps_table_load that a head shows: another width, another optimizer. */
 PS_MUST_USE ps_status ps_table_check_head(const ps_table *table, const ps_table_head *head);
 
 /* Takes the next bytes of the file that is written. */

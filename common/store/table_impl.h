@@ -117,7 +117,7 @@ void table_note_removed(table_shard *s, uint64_t key);
 
 /* table_before.c */
 
-/* Forgets what was noted before the last push, because a new push begins. */
+/* Forgets what was noted since the last push began, because a new push begins. */
 void table_before_begin(ps_table *t);
 /* Notes what the table has of a key of the push, before the push changes it: `row`, or NULL if it
  * has none, and its candidate. The keys must come in ascending order. Does nothing unless the table

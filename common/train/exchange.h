@@ -22,8 +22,8 @@
 
 #include <stdatomic.h>
 
-/* What an exchange has sent and received, and what it would be as float32. An exchange without a
- * network counts each slice as a message. */
+/* What an exchange has sent and received, and what it would be as float32. An exchange within one
+ * process counts its messages as if they were packed and sent. */
 typedef struct ps_exchange_stats {
     uint64_t bytes_up, bytes_down, bytes_up_float32, bytes_down_float32;
     uint64_t messages_up, messages_down;

@@ -34,10 +34,11 @@ typedef struct ps_gate_want {
 
 /* What the trainer calls during a wait if the exchange has no thread of its own. */
 typedef struct ps_gate_hooks {
-    /* Delivers those weights of `clock` that are available. Called when a wait begins and after
-     * each nudge. Without is_thorough it may skip what another thread has locked; before the
-     * trainer sleeps it is called with is_thorough. Returns the monotonic time in microseconds at
-     * which to call it again even without a nudge; INT64_MAX: never. */
+    /* Delivers what is available of the weights of `clock` and of requested rows. Called when a
+     * wait for them begins and after each nudge. Without is_thorough it may skip what another
+     * thread has locked; before the trainer sleeps it is called with is_thorough. Returns the
+     * monotonic time in microseconds at which to call it again even without a nudge; INT64_MAX:
+     * never. */
     int64_t (*fetch)(void *arg, uint64_t clock, bool is_thorough);
     void (*rest)(void *arg); /* called before the trainer sleeps or pauses */
     /* called after a pause, after a wait for acknowledgements, and after the trainer was held

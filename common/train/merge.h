@@ -13,9 +13,9 @@
 ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights, ps_tables *tables);
 
-/* Returns whether a step may end without the contribution of a worker. So it is with redundancy,
- * where one holder of a block is enough, and under policies that close clocks before every worker
- * has contributed. */
+/* Returns whether a step may end without the contribution of a worker. So it is with redundancy
+ * under a deterministic policy, where one holder of a block is enough, and under policies that
+ * close clocks before every worker has contributed. */
 bool ps_merge_may_overtake(const ps_plan *plan);
 
 /* Creates the tables of a plan that grow, for the virtual shards that `placement` gives to
@@ -42,8 +42,8 @@ ps_table_kind ps_merge_table_kind(const ps_plan *plan);
 uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, uint32_t table,
                           uint64_t key);
 /* Returns whether each worker has all rows of the job's sparse tables and is given those that
- * change together with weights. So it is with a fixed vocabulary. Of tables that grow, workers pull
- * rows by key. */
+ * change together with weights. So it is with a fixed vocabulary; true too without sparse tables.
+ * Of tables that grow, workers pull rows by key. */
 bool ps_merge_rows_are_followed(const ps_plan *plan);
 /* Returns whether the job has tables that grow, whose rows workers pull by key. */
 bool ps_merge_rows_are_asked_for(const ps_plan *plan);

@@ -105,7 +105,8 @@ void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block);
 bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t count);
 
 /* Trainer. Sends `report` with the worker's contributions to the clock, as `say` in exchange.h.
- * Call it before the last variables are given. Takes `report`. Only with has_reports. */
+ * Call it before the last variables are given. Takes `report`, and drops it if it has
+ * PS_MESH_REPORT_MAX bytes or more. Only with has_reports. */
 void ps_mesh_worker_say(ps_mesh_worker *w, ps_buf *report, bool is_partial);
 
 /* Carrier. Passes to the machine the variables that were given since the last call. The first

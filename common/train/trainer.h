@@ -51,8 +51,8 @@ typedef struct ps_trainer_progress {
     uint64_t step;  /* steps finished by the job, counted from its beginning */
     uint32_t epoch; /* number of the epoch, from 1 */
     double loss;    /* mean loss of this worker's blocks in the last step */
-    /* fraction of the samples of these blocks that were predicted right; if a program computes the
-     * model: the accuracy that it reported last, or NaN */
+    /* fraction of the samples of these blocks that were predicted right; NaN if targets are no
+     * classes; if a program computes the model: the accuracy that it reported last, or NaN */
     double accuracy;
     /* (spec.program_metrics): if a program computes the model: the value that it reported last of
      * each metric; NaN: none */
@@ -71,7 +71,8 @@ typedef struct ps_trainer_progress {
     uint64_t evaluated_step;
     /* results of the last evaluation; eval_values: of the plan's metrics */
     double eval_loss, eval_values[PS_METRICS_MAX];
-    bool reached_stop; /* the last evaluation has reached spec.stop_at */
+    bool reached_stop; /* the last evaluation has reached spec.stop_at; false if the job splits
+                        * evaluations */
 } ps_trainer_progress;
 
 /* What a trainer needs of its worker and job. All pointers are kept. */
@@ -126,9 +127,9 @@ ps_trace_ring *ps_trainer_ring(const ps_plan *plan);
 ps_trace_ring *ps_trainer_trace(ps_trainer *t);
 
 /* Writes the present model into the job's folder: as safetensors, and as ONNX if that format has
- * all its layers and the model has no sparse tables. Rank 0 does this itself at the end of the job.
- * Call it only while the trainer's thread does not run. Returns DATA_LOSS if weights are not
- * finite; else fails as writing files does. */
+ * all its layers, the model has no sparse tables that grow, and psgd computes it. Rank 0 does this
+ * itself at the end of the job. Call it only while the trainer's thread does not run. Returns
+ * DATA_LOSS if weights are not finite; else fails as writing files does. */
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
 
 /* Writes a model file as safetensors only, with `weights` (param_count), which the caller has
@@ -145,13 +146,13 @@ PS_MUST_USE ps_status ps_trainer_write_copy(const ps_trainer *t, const float *we
 void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
 
 /* Writes what the rank keeps from one clock to the next. If servers have all of that
- * (ps_plan_ranks_have_state is false), the file has no variables, and the rank is loaded with the
- * model's weights. Else the file has: the copy of the shared weights, the optimizer's state, the
- * replica with the state of the update's method and of the local optimizer, and what the exchange
- * keeps (residuals, estimates). Draws follow from the clock, so they are not in the file. Call it
- * when the thread has ended because of ps_trainer_stop_at, or on the thread between two clocks when
- * nothing is in flight. In a mesh all ranks must be saved at the same clock. Returns the failure of
- * `write`.
+ * (ps_plan_ranks_have_state is false) and give the exact weights, not changes, the file has no
+ * variables, and the rank is loaded with the model's weights. Else the file has: the copy of the
+ * shared weights, the optimizer's state, the replica with the state of the update's method and of
+ * the local optimizer, and what the exchange keeps (residuals, estimates). Draws follow from the
+ * clock, so they are not in the file. Call it when the thread has ended because of
+ * ps_trainer_stop_at, or on the thread between two clocks when nothing is in flight. In a mesh all
+ * ranks must be saved at the same clock. Returns the failure of `write`.
  *
  * The file is one of common/base/state.h, magic "PSGDRNK1", version 1:
  *   kind 1, first        u64 hash of the plan; u32 rank, variables; u64 clock, step, own steps of
@@ -232,8 +233,8 @@ PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,
 /* Returns how training ended; CANCELLED if it was stopped. Call it after `done`. */
 ps_status ps_trainer_result(ps_trainer *t);
 
-/* Returns whether training ended where the job ends, so that ps_trainer_save_parked can save the
- * rank there. Call it after `done`. */
+/* Returns whether training ended where the job ends, or at ps_trainer_stop_at, so that
+ * ps_trainer_save_parked can save the rank there. Call it after `done`. */
 bool ps_trainer_has_ended(const ps_trainer *t);
 
 /* Returns whether training failed because a loss, gradient or weight is not finite. Call it after

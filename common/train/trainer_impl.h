@@ -134,14 +134,15 @@ struct ps_trainer {
     bool started;
     ps_status result;
     bool has_diverged; /* `result` is a failure because a loss, gradient or weight is not finite */
-    /* training ended where the job ends. If the plan can carry ranks, `reports` then has the
-     * reports as they were before the end */
+    /* training ended where the job ends, or at stop_at. If the plan can carry ranks, `reports` then
+     * has the reports as they were before the end */
     bool has_ended;
 
     ps_model *model;
     float *weights;     /* (param_count) */
-    ps_buf *grad;       /* (slots, param_count), if this worker runs the optimizer; else NULL */
-    float *optim_state; /* (slots, param_count) if this worker steps the weights */
+    ps_buf *grad;       /* (param_count) floats: the gradient block */
+    float *optim_state; /* (slots, param_count): state of the optimizer; NULL: servers run it, or it
+                         * has none */
     float *x;           /* (batch, features) */
     float *targets;     /* (batch, target_width) */
     ps_feed *feed;
@@ -157,7 +158,8 @@ struct ps_trainer {
     ps_report *train_report, *eval_report;
     trainer_curve curve;
     /* Row of the step before. It is held back until it is known whether that step was the last one;
-     * then it is written when the step's exchange is over. Its step is 0 if there is none. */
+     * then it is written, that of the last step with the totals of the job. Its step is 0 if there
+     * is none. */
     ps_train_row last_row;
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
@@ -211,9 +213,9 @@ static inline const uint32_t *ps_trainer_touched(ps_trainer *t, uint32_t variabl
                                                       : NULL;
 }
 
-/* All functions below are for the trainer's thread. A function that returns bool returns false if
- * the gate was stopped or has failed, unless its comment says otherwise; the caller then
- * returns. */
+/* All functions below are for the trainer's thread, or for another one while the trainer's does not
+ * run or is parked. A function that returns bool returns false if the gate was stopped or has
+ * failed, unless its comment says otherwise; the caller then returns. */
 
 /* Returns the targets of the samples that were gathered last. */
 ps_targets ps_trainer_targets(const ps_trainer *t);
@@ -224,9 +226,12 @@ void ps_trainer_see_outputs(void *trainer, const float *y, size_t n);
 void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch);
 /* Checks the loss of n gathered samples that the model has computed in `step`, counted from 1. If
  * it is not finite, fails the gate, naming the step and the first layer whose output is not finite,
- * and returns false. Does not read weights, because the exchange may be writing them. */
+ * and returns false; so too if samples could not be read. Does not read weights, because the
+ * exchange may be writing them. */
 bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n);
-/* Evaluates the test set, or this worker's share of it, with the weights of t->clock. */
+/* Evaluates the test set, or this worker's share of it, with the weights of t->clock, when they
+ * have arrived. Evaluates nothing if these weights are overtaken, or if a program evaluates the
+ * model. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
 /* Returns whether a multiple of the job's eval_every_steps is in (before, now]. */
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now);
@@ -288,7 +293,8 @@ void ps_trainer_push_round_rows(ps_trainer *t);
 void ps_trainer_push_rows(ps_trainer *t, uint32_t first_variable, uint32_t count);
 /* Gathers the block that follows the i-th block of t->clock and requests its rows, so that they
  * arrive while the i-th block is computed. Does nothing if the exchange or the job does not
- * prefetch. */
+ * prefetch, if the worker may be overtaken, or if an evaluation or the end of the epoch comes
+ * before that block. */
 void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i);
 /* Returns whether ps_trainer_go_ahead has gathered a block that was not taken yet. */
 bool ps_trainer_is_ahead(const ps_trainer *t);
@@ -324,8 +330,8 @@ ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint6
 /* Prepares reporting to servers, before the first clock. First evaluates the weights, if that may
  * be missing from what was reported earlier. */
 bool ps_trainer_begin_said(ps_trainer *t);
-/* Reports the step in hand to servers, before its gradients are sent. Only the first call of a
- * clock does something. */
+/* Reports the step in hand to servers, before its gradients are sent. Only the first call for the
+ * rank's last block of a clock does something. */
 void ps_trainer_say(ps_trainer *t);
 /* Notes an evaluation, which is reported to servers with the next step. */
 void ps_trainer_said_evaluation(ps_trainer *t, const ps_eval_row *row);
@@ -384,8 +390,8 @@ ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind,
  * them. */
 void ps_trainer_restore_reports(ps_trainer *t);
 void ps_trainer_fini_earlier(ps_trainer *t);
-/* Returns the traffic of the exchange, with that of the job before the checkpoint from which it
- * goes on. */
+/* Returns the traffic of the exchange. bytes_up and bytes_down include those of the job before the
+ * checkpoint from which it goes on. */
 ps_exchange_stats ps_trainer_all_stats(const ps_trainer *t);
 /* Closes those report files that are open. Returns the first failure. */
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t);
@@ -394,8 +400,8 @@ PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t);
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
 /* Writes the rows that are held back; the last row is always written. */
 void ps_trainer_end_train(ps_trainer *t);
-/* Adds a line to the evaluation report. Logs when the evaluation began and ended, in seconds since
- * training began. */
+/* Adds a line to the evaluation report and to the curves. Logs it, and when the evaluation began
+ * and ended, in seconds since training began. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
 /* Adds a line to the evaluation report and to the curves, without logging it. */
 void ps_trainer_write_eval(ps_trainer *t, const ps_eval_row *row);

@@ -74,7 +74,8 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t 
                        uint32_t block, const float *x, uint8_t *out, ps_encoding *head);
 
 /* Adds a slice, which ps_coder_encode will encode afterwards, to those that the codec encodes
- * together on this thread. Returns false if the codec takes no more (ps_codec_encode_ahead). */
+ * together on this thread. Returns false if the codec takes no more (ps_codec_encode_ahead) or the
+ * variable is sent whole. */
 bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                            const float *x);
 

@@ -3,10 +3,11 @@
  * server.
  *
  * Client's thread only (wire_client.h). On the push stream a connection sends the ready parts of
- * one contribution at a time: slices in ascending order, then rows; the first rows go with the last
- * slices if they fit. On the pull stream it has at most one open request for the slices of a clock
- * and one for rows. A stream that breaks is opened again after a pause. The connection then repeats
- * its requests, and the contribution if it was not acknowledged. */
+ * one contribution at a time: first slices, then rows; the first rows go with the last slices if
+ * they fit. On the pull stream it has at most one open request for the slices of a clock and one
+ * for rows. A stream that breaks is opened again after a pause, unless its error fails the
+ * exchange. The connection then repeats its open requests, and the contribution if it was not
+ * acknowledged. */
 #ifndef PS_COMMON_WIRE_CONNECTION_H
 #define PS_COMMON_WIRE_CONNECTION_H
 
@@ -25,7 +26,8 @@
 
 enum {
     CONNECTION_BATCH = 256, /* most slices in a message */
-    /* messages that take longer than this many microseconds are followed by shorter ones */
+    /* the time in microseconds that a message should take, where the transport adapts
+     * (ps_connection_message_bytes) */
     CONNECTION_MESSAGE_US = 10000,
     CONNECTION_MESSAGE_LEAST = 64 << 10, /* least bytes to which messages are shortened */
     /* most encodings of rows in a message */
@@ -89,14 +91,14 @@ struct connection_exchange {
      * to the part's copy; CONNECTION_NO_POSITION if it is not sent as a slice */
     uint32_t *position;
 
-    /* Called each time when a stream of a stopped connection has ended. */
+    /* Called when an open stream of a stopped connection has ended. */
     void (*over)(connection_exchange *x);
 };
 
-/* One of a connection's two streams. It is opened again whenever it breaks. */
+/* One of a connection's two streams. */
 typedef struct connection_stream {
     ps_connection *conn;
-    ps_wire_link *link; /* NULL while broken or stopped */
+    ps_wire_link *link; /* NULL: not opened, broken or ended */
     bool greeted;       /* the worker's identity was sent on this link */
     ps_redial redial;
 } connection_stream;
@@ -173,7 +175,7 @@ struct ps_connection {
     bool is_last;
     bool is_nothing; /* all values are 0: one message without slices says so */
     /* the server has acknowledged the contribution; if not all of it was sent, the server has it
-     * from an earlier attempt */
+     * from an earlier attempt or from another worker */
     bool is_acked;
     /* the contribution is acknowledged, and the next weights are to be requested when all its
      * slices are ready */
@@ -197,7 +199,8 @@ struct ps_connection {
     bool is_reading; /* a read of the pull stream is in flight */
     /* the request asks for weights instead of changes, because the replica is wrong */
     bool request_whole;
-    /* number of slices whose checksum was wrong after the answer was applied */
+    /* number of slices that lacked an earlier change, or whose checksum was wrong after the answer
+     * was applied */
     uint32_t request_bad;
     /* (owned_count): version of each slice of the replica, if servers broadcast changes */
     uint64_t *version;
@@ -224,9 +227,9 @@ struct ps_connection {
 void ps_connection_init(ps_connection *conn, connection_exchange *x, uint32_t part);
 /* Frees what the connection owns. Both streams must have ended. */
 void ps_connection_fini(ps_connection *conn);
-/* Opens both streams, unless the part has nothing of this job. */
+/* Opens both streams (of a copy only the push stream), unless the part has nothing of this job. */
 void ps_connection_open(ps_connection *conn);
-/* Ends both streams. x->over is called for each stream when it has ended. */
+/* Ends both streams. x->over is called for each open stream when it has ended. */
 void ps_connection_stop(ps_connection *conn);
 /* Returns whether both streams have ended. */
 bool ps_connection_is_over(const ps_connection *conn);
@@ -245,7 +248,9 @@ void ps_connection_rows_ready(ps_connection *conn);
  * clock. */
 void ps_connection_skip(ps_connection *conn, uint64_t clock);
 /* Encodes the ready slices of the contribution in hand that were not sent, and keeps them
- * (x->kept). Then x->kept has the whole contribution, and the coder's state is the one after it. */
+ * (x->kept). If all its slices were ready, x->kept then has them all, and the coder's state is the
+ * one after the contribution. Does nothing for a copy, for zeros, and for a contribution of an
+ * earlier attempt (x->again). */
 void ps_connection_keep_rest(ps_connection *conn);
 /* Sends messages of the contribution as long as something is ready and the stream accepts one. */
 void ps_connection_pump(ps_connection *conn);
@@ -254,7 +259,8 @@ void ps_connection_ask_rows(ps_connection *conn);
 /* Returns the most bytes of the next message's payload. `last` is the limit so far; `bytes` of
  * payload took `us` microseconds until they were acknowledged. The result is what would take
  * CONNECTION_MESSAGE_US, but not below CONNECTION_MESSAGE_LEAST, not above PS_PAYLOAD_MAX, and not
- * below half of `last`, because one pause of a busy machine says nothing about the link. */
+ * below half of `last`, because one pause of a busy machine says nothing about the link. If `bytes`
+ * is at most CONNECTION_MESSAGE_LEAST, it is `last`. */
 size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us);
 
 #endif

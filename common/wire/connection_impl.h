@@ -48,8 +48,8 @@ static inline bool ps_connection_repeats(const connection_exchange *x, uint64_t 
 
 /* Returns the node id of the server at the other end. */
 const char *ps_connection_server(const ps_connection *conn);
-/* Handles the end of a stream: opens it again after a pause, or fails the exchange. `what` names
- * the stream in messages to users. */
+/* Handles the end of a stream: calls x->over if the connection was stopped; else opens the stream
+ * again after a pause, or fails the exchange. `what` names the stream in messages to users. */
 void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error);
 /* Returns the identity for the next message of the stream: *who, filled in, for the first message
  * of a link; NULL for later ones. */
@@ -70,11 +70,12 @@ uint8_t *ps_connection_room(ps_connection *conn, connection_message *m);
 void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t bytes);
 /* If the stream can send, sends one request that is due: for rows first, else for slices. */
 void ps_connection_ask(ps_connection *conn);
-/* Begins to read the pull stream if an answer is due and no read is in flight. If a request is
- * about to be sent, that begins the read. */
+/* Begins to read the pull stream if no read is in flight and an answer for slices is due or rows
+ * are pulled by key. If a request is about to be sent, that begins the read. */
 void ps_connection_read(ps_connection *conn);
 /* Opens a request for the slices of `clock`, and sends it as soon as possible. Does nothing if
- * `clock` is after the last clock of the job. */
+ * `clock` is after the last clock of the job, or if the part is a copy or has no weights that come
+ * this way. */
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 
 /* Notes that all slices of the request for weights, and with a fixed vocabulary its rows, have yet

@@ -119,7 +119,7 @@ static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsR
 
 /* Checks slice i of an answer, and writes its weights or applies its change to the replica. *is_new
  * becomes whether the slice now has the weights of conn->requested and did not have them before. It
- * is false if the slice had arrived already, or if the replica is wrong. */
+ * is false if the slice had arrived already, or if the replica is not the server's weights. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {

@@ -3,8 +3,9 @@
  * earlier checkpoint the state of a lost server is computed anew (a replay).
  *
  * Contributions are kept by whole clocks, up to a bound of bytes; beyond it the oldest clocks are
- * dropped. The rank also keeps its reports (rank_reports.h), which a lost server may have been the
- * only one to have. One thread at a time.
+ * dropped. What does not fit of a clock that alone exceeds the bound is left out. The rank also
+ * keeps its reports (rank_reports.h), which a lost server may have been the only one to have. One
+ * thread at a time.
  *
  * The file is one of common/base/state.h, magic "PSGDKEP1", version 2:
  *
@@ -40,8 +41,8 @@ void ps_kept_pushes_destroy(ps_kept_pushes *kept);
 /* Begins a contribution, to the clock of the last one or a later clock. The calls up to the next
  * ps_kept_pushes_begin are about this contribution. */
 void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block);
-/* Adds a slice of the contribution. If the contribution has the slice already, because it is sent
- * again, does nothing. */
+/* Adds a slice of the contribution. Does nothing if the contribution has the slice already, because
+ * it is sent again. */
 void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                         size_t len);
 /* Adds a message with rows of the contribution. `parts`: number of parts of the server that have
@@ -53,9 +54,9 @@ void ps_kept_pushes_zeros(ps_kept_pushes *kept);
 /* Adds the rank's report that goes with the contribution. */
 void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, bool is_partial);
 
-/* Drops the contributions to the clocks before `clock`, because there is a checkpoint of it. If
- * three checkpoints in a row were of clocks before the oldest one that was kept, the bound is too
- * small for a replay, and nothing is kept any more. */
+/* Drops the contributions to the clocks before `clock`, because there is a checkpoint of it; the
+ * newest clock always stays. If three checkpoints in a row were of clocks before the oldest one
+ * that was kept, the bound is too small for a replay, and contributions are not kept any more. */
 void ps_kept_pushes_forget(ps_kept_pushes *kept, uint64_t clock);
 
 /* Writes the file with those slices and rows that belong to servers whose is_lost (server_count) is
@@ -64,9 +65,9 @@ PS_MUST_USE ps_status ps_kept_pushes_write(const ps_kept_pushes *kept,
                                            const ps_placement *placement, const bool *is_lost,
                                            ps_state_write_fn *write, void *arg);
 
-/* Writes the file with all slices of the newest `clocks` clocks, and without reports. Each slice
- * has its own encoding in it (ps_matrix_split), so that it can be sent to other parts than those of
- * `placement`, to which it was sent. Returns the failure of `write`. */
+/* Writes the file with all slices and rows of the newest `clocks` clocks, and without reports. Each
+ * slice has its own encoding in it (ps_matrix_split), so that it can be sent to other parts than
+ * those of `placement`, to which it was sent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept,
                                                   const ps_placement *placement, size_t clocks,
                                                   ps_state_write_fn *write, void *arg);

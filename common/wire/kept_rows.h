@@ -17,9 +17,10 @@ typedef struct ps_kept_rows ps_kept_rows;
 ps_kept_rows *ps_kept_rows_create(const ps_plan *plan, uint32_t server_count);
 void ps_kept_rows_destroy(ps_kept_rows *rows); /* NULL is allowed */
 
-/* Adds a message that was sent to a server. `parts`: number of parts of the server that have rows.
- * `packed` (packed_bytes) is a psgd.v1.RowGradients, `bytes` (len) its values; both may be
- * anything. Returns DATA_LOSS or INVALID_ARGUMENT if they are wrong. */
+/* Adds a message that was sent to one part (thread) of a server. `parts`: how many of the server's
+ * parts have rows; ps_kept_rows_push needs the last message to each of them. `packed`
+ * (packed_bytes) is a psgd.v1.RowGradients, `bytes` (len) its values; both are untrusted. Returns
+ * DATA_LOSS or INVALID_ARGUMENT if they are wrong. */
 PS_MUST_USE ps_status ps_kept_rows_add(ps_kept_rows *rows, uint32_t server, uint32_t parts,
                                        const uint8_t *packed, size_t packed_bytes,
                                        const uint8_t *bytes, size_t len);

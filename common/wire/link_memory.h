@@ -2,8 +2,8 @@
 /* link_memory.h - payloads of push and pull streams in shared memory (common/rpc/shared_memory.h),
  * and the fields of parameter.proto about them.
  *
- * A worker offers a memory with the first message of a stream. Of a push stream the worker is the
- * end that puts, of a pull stream the server. Loop's thread.
+ * A worker may offer a memory with the first message of a stream. Of a push stream the worker is
+ * the end that puts, of a pull stream the server. Loop's thread.
  */
 #ifndef PS_COMMON_WIRE_LINK_MEMORY_H
 #define PS_COMMON_WIRE_LINK_MEMORY_H

@@ -41,7 +41,7 @@ typedef ps_status ps_matrix_take(void *arg, const Psgd__V1__Encoding *head, cons
 
 /* Splits an encoding that this process has made for `part`: passes its slices to `take`, ascending,
  * each as an encoding of its own (Powersgd.slices is 1), with its columns of P, then Q. Passes an
- * encoding of any other codec on as it is. Returns the first failure of `take`. */
+ * encoding of any other variable on as it is. Returns the first failure of `take`. */
 PS_MUST_USE ps_status ps_matrix_split(const ps_plan *plan, const ps_placement *placement,
                                       uint32_t part, const Psgd__V1__Encoding *head,
                                       const uint8_t *bytes, size_t len, ps_matrix_take *take,
@@ -58,8 +58,8 @@ size_t ps_matrix_join(const ps_plan *plan, const ps_placement *placement, uint32
                       ps_encoding *head);
 
 /* Decodes an encoding of a variable that is sent whole and passes its slices, ascending, to `take`
- * until `take` fails. Passes an encoding of any other codec on as it is. Head and bytes come from
- * the network and may be anything.
+ * until `take` fails. Passes an encoding on as it is if it names no such variable or has no bytes.
+ * Head and bytes come from the network and may be anything.
  *
  * INVALID_ARGUMENT  the codec is not that of the variable, or the slices are not those of `part`
  * DATA_LOSS         the numbers are not the job's, or the number of bytes does not match them

@@ -18,7 +18,7 @@ typedef struct exchange_box {
     pthread_mutex_t mutex; /* guards the members that follow */
     /* the event `kick`, which empties the box, was posted and has not fired */
     bool kicked;
-    uint64_t number; /* number of contributions begun */
+    uint64_t number; /* number of contributions begun and clocks skipped */
     uint64_t clock;
     uint32_t block;
     bool is_last;

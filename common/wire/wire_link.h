@@ -60,8 +60,8 @@ typedef struct ps_link_events {
     /* Called when the message in flight was sent, so that can_send returns true. */
     void (*on_writable)(void *arg);
     /* Called when the stream has ended; the link is freed on return. At a server's end it is called
-     * only if the worker hung up, not after finish or refuse. At a client's end it is always
-     * called, once, as the last event. */
+     * only if the worker hung up or named a place in shared memory that has no payload, not after
+     * finish or refuse. At a client's end it is always called, once, as the last event. */
     void (*on_end)(void *arg, const ps_error *error);
 } ps_link_events;
 
@@ -164,8 +164,8 @@ typedef struct ps_transport_ops {
 struct ps_transport {
     const ps_transport_ops *ops;
     ps_loop *loop; /* runs the pause before a stream is opened again; NULL: streams never break */
-    /* a push message waits until its payload has this many bytes, unless it is the contribution's
-     * last */
+    /* a push message waits until this many bytes are ready, or as many as it may have, unless it is
+     * the contribution's last */
     size_t batch_bytes;
     /* most bytes of a message's payload; a slice that is larger is sent alone */
     size_t message_bytes;

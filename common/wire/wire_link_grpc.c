@@ -240,7 +240,7 @@ static grpc_transport *transport_of(const ps_transport *t)
     return PS_CONTAINER_OF(t, grpc_transport, base);
 }
 
-/* Returns the channel to a part. Each part has its own channel, so that no thread of a server waits
+/* Creates the channel to a part. Each part has its own channel, so that no thread of a server waits
  * for the messages of another. The first thread of a server serves the service itself; the others,
  * and copies, serve instances of it. */
 static ps_channel *channel_to(const grpc_transport *t, uint32_t part)

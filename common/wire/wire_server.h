@@ -4,10 +4,10 @@
  *
  * Each worker has at most one push link and one pull link. A newer link replaces the older one; the
  * worker's process may be the same or a new one. One message is in flight in each direction of a
- * link: the next push is read when the last one was handled and its acknowledgement was sent; the
- * next answer is built when the last one was sent. So a worker that does not read costs at most one
- * message of 1 MiB and one request for rows. Loop's thread; if parts are shared, each worker's
- * thread uses the links of this worker. */
+ * link: the next push is read when the last one was handled and, if it completed a contribution,
+ * the acknowledgement was sent; the next answer is built when the last one was sent. So a worker
+ * that does not read costs at most one message of 1 MiB and one request for rows. Loop's thread; if
+ * parts are shared, each worker's thread uses the links of this worker. */
 #ifndef PS_COMMON_WIRE_WIRE_SERVER_H
 #define PS_COMMON_WIRE_WIRE_SERVER_H
 
@@ -22,10 +22,11 @@
 typedef struct ps_wire_server ps_wire_server;
 
 /* Creates a server, which is closed until ps_wire_server_open. `loop` runs the timer for policies
- * with deadlines; NULL: no sum closes by time. `complete` (optional) is called once while the
- * server is open, when the contributions to all clocks of the job have arrived. `drop_ack` is a
- * fault for tests: if it is N > 0, every N-th acknowledgement ends the push link instead of being
- * sent; the acknowledgement of one contribution is not dropped twice. */
+ * with deadlines; NULL: a sum closes by time only when a worker's thread uses shared parts.
+ * `complete` (optional) is called once while the server is open, when the contributions to all
+ * clocks of the job have arrived. `drop_ack` is a fault for tests: if it is N > 0, every N-th
+ * acknowledgement ends the push link instead of being sent; the acknowledgement of one contribution
+ * is not dropped twice. */
 ps_wire_server *ps_wire_server_create(ps_loop *loop, uint64_t drop_ack, void (*complete)(void *arg),
                                       void *arg);
 /* Frees a closed server. NULL is allowed. */
@@ -71,8 +72,9 @@ typedef void ps_wire_cut_fn(void *arg, uint64_t clock, ps_store *store);
  * have arrived and somebody pushes to it; the call comes before that push changes anything. is_now:
  * nobody will push to `clock`, so the call comes as soon as all earlier contributions have arrived,
  * perhaps at once; all workers must have pulled the weights of `clock`. All snapshots of that clock
- * that a worker has pulled have been made by then. Replaces a call that was arranged and has not
- * come; `cut` NULL cancels that one. Not for shared parts. */
+ * that a worker has pulled have been made by then. If the server is beyond `clock` already, the
+ * call comes at once. Replaces a call that was arranged and has not come; `cut` NULL cancels that
+ * one. Not for shared parts. */
 void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, bool is_now, ps_wire_cut_fn *cut,
                            void *arg);
 
@@ -98,8 +100,8 @@ PS_MUST_USE ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker);
  * include gRPC's prefix of 5 bytes. */
 ps_traffic ps_wire_server_traffic(const ps_wire_server *s);
 
-/* Returns the number of pulls, since ps_wire_server_open, that could not be answered completely at
- * once. */
+/* Returns the number of pulls, since ps_wire_server_open, that had to wait for other workers; 0 if
+ * parts are shared. */
 uint64_t ps_wire_server_waits(const ps_wire_server *s);
 
 #endif

@@ -59,7 +59,8 @@ typedef struct wire_worker {
     uint32_t dropped_block;
     bool is_poisoned; /* the message that is being handled has a value that is not finite */
     bool has_news;    /* the message that is being handled may let other workers go on */
-    bool may_be_in;   /* the part that took the message's last slice has the whole contribution */
+    bool may_be_in;   /* false: the part that took the message's last slice still lacks something of
+                       * the contribution */
 
     uint32_t next_part; /* index of the part at which the search for an answer begins */
     /* wait for the locks of shared parts; false: skip a part that is locked */
@@ -70,7 +71,7 @@ typedef struct wire_worker {
     /* traffic of this worker's links; zeros if the job runs in one process */
     ps_traffic traffic;
     bool is_reading;       /* a read of the pull stream is in flight */
-    uint64_t waits;        /* pulls that could not be answered completely at once */
+    uint64_t waits;        /* pulls that had to wait for other workers; 0 if parts are shared */
     wire_scratch *scratch; /* the server's; if parts are shared, this worker's own */
 } wire_worker;
 
@@ -113,7 +114,8 @@ struct ps_wire_server {
 
     /* The call that ps_wire_server_cut_at has arranged. */
     uint64_t cut_at; /* clock of the cut; UINT64_MAX: none is arranged */
-    /* somebody pushes to the clock of the cut, but contributions to earlier clocks are missing */
+    /* the cut waits only for contributions to earlier clocks: somebody pushes to its clock, or
+     * nobody will (is_now) */
     bool is_cut_due;
     ps_wire_cut_fn *cut;
     void *cut_arg;
@@ -180,8 +182,8 @@ void ps_wire_server_cut(ps_wire_server *s);
 void ps_wire_server_pump_one(wire_worker *w);
 /* Sends every worker's next answer, if one is ready and its pull link can send. */
 void ps_wire_server_pump(ps_wire_server *s);
-/* After a push or pull of `w`, lets the other workers go on: if w->has_news, calls `news`; if that
- * is not set, sends every worker's next answer. Clears has_news. */
+/* After a push or pull of `w`, lets the other workers go on: if s->news is NULL, sends every
+ * worker's next answer; else calls it if w->has_news. Clears has_news. */
 void ps_wire_server_tell(wire_worker *w);
 /* Tells the store the time. Does nothing if parts are shared, because then ps_wire_server_enter
  * tells it. */
