@@ -9,11 +9,12 @@
  *
  * Words. A step is one clock, from 0. n workers hold K blocks; each block is held by r of them, its
  * holders; the assignment says who holds which. The parts of a gradient are the variables of a
- * model, each with its codecs. A packet is one encoding of at most PS_CODEC_VALUES values of one
- * part.
+ * model, each with its codecs. A packet has one encoding of at most PS_CODEC_VALUES values of one
+ * part, a report, or a request to send again.
  *
- * Result. The sum counts each of the K blocks once, with the values that its encoding decodes to.
- * It has the same bits on every worker, whatever the order of arrival.
+ * Result. The sum counts each of the K blocks once, with the values to which the encodings (of
+ * blocks or of partial sums) decode. It has the same bits on every worker, whatever the order of
+ * arrival.
  *
  * Order. Workers may be one step apart. A packet of the next step is kept until that step begins. A
  * packet that arrives again, or after its step has ended, changes nothing.
@@ -22,8 +23,9 @@
  * in this step and in the one before, because a slower worker may still need that. It also sends
  * what silent workers should have sent, as far as it holds the same blocks. It asks the workers
  * from whom something is missing to send again; they do so even if the step has ended for them.
- * After a second window the step fails, and the error names the workers from whom something is
- * missing.
+ * After a second window (after a third if the process was stopped, see ps_mesh_tick) the step
+ * fails. The error names those from whom something is missing; if it can, only those who do not
+ * wait themselves.
  *
  * Reports. With `has_reports` each worker sends all others a report with its part of a step: bytes
  * that the code of this room does not read. A step ends only when all reports have arrived. So a
@@ -179,9 +181,9 @@ void ps_mesh_destroy(ps_mesh_machine *m);
 
 /* Begins step `clock`: the first one (0, or the clock of ps_mesh_start_at), or the one after the
  * step that has ended. blocks[i] (n) is the mean gradient of the i-th block that the worker holds,
- * in the order of the assignment. A part of a block is read only after ps_mesh_ready for it; the
- * caller must not change it from then until the step has ended. May take packets of this step that
- * arrived early, and then fails as ps_mesh_take does. */
+ * in the order of the assignment. `blocks` is kept until the step has ended. A part of a block is
+ * read only after ps_mesh_ready for it; from then on the caller must not change it. May take
+ * packets of this step that arrived early, and then fails as ps_mesh_take does. */
 PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *blocks);
 
 /* Tells the machine that a part of blocks[held] is final. Called once a step for each part of each

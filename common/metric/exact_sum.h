@@ -31,8 +31,8 @@ void ps_exact_sum_add(ps_exact_sum *sum, double x);
 /* Adds all terms of `other`. */
 void ps_exact_sum_merge(ps_exact_sum *sum, const ps_exact_sum *other);
 
-/* Returns the sum, rounded to nearest even. The result is NaN or infinite if floating-point
- * addition of the terms would give that. */
+/* Returns the sum, rounded to nearest even. If a term is NaN or infinite, the result is what
+ * floating-point addition of the terms gives. */
 double ps_exact_sum_value(const ps_exact_sum *sum);
 
 /* Serialises the sum to PS_SUM_BYTES bytes: `odd`, zeros, and the carried limbs, little-endian,

@@ -4,10 +4,9 @@
  *
  * The statistics of a channel are taken over all its values in all samples. In a flat input every
  * value is a channel. In training, mean and variance are those of the batch. Outside of training
- * they are the running ones, which are state (layer.h): in place of a gradient, backward adds
- * momentum * (running - batch). As in PyTorch, `batch` is for the running variance the batch's
- * variance times M / (M - 1), M being the number of values of a channel in the batch; if M is 1,
- * times 1.
+ * they are the running ones, which are state (layer.h) with the decrement momentum * (running -
+ * batch). As in PyTorch, `batch` is for the running variance the batch's variance times M / (M -
+ * 1), M being the number of values of a channel in the batch; if M is 1, times 1.
  *
  * On images this layer is bound by memory: forward reads x twice, backward reads x and dy twice
  * each. So a relu that follows, with or without an addition before it, is computed in the same

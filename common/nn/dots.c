@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dots.c - the scalar products of one vector with each of several, for models of words.
  *
- * Letters: E values of a vector, K vectors. The first input is (E) or (1, E), the second (K, E).
+ * Letters: E values of a vector, K vectors. The first input has E values in any shape, the second
+ * is (K, E).
  */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"

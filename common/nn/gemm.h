@@ -60,7 +60,8 @@ typedef struct ps_gemm_grids {
 
 /* Rows of a product may be computed in stripes that begin at multiples of this number; the bits are
  * those of the whole product. by_columns, onto_windows and onto_grids need the multiple, because
- * they end their sums in tiles of this many rows; the others may begin a stripe at any row. */
+ * with AVX-512 they add up the lanes of a tile of this many rows at once; the others may begin a
+ * stripe at any row. */
 enum { PS_GEMM_CUT = 4 };
 
 typedef struct ps_gemm {

@@ -301,7 +301,7 @@ ON static inline __attribute__((always_inline)) vec load_grid(const float *from,
     return is_half ? LOAD_TWO(from, from + pitch) : LOAD(from);
 }
 
-/* Returns where vector v of a grid begins. */
+/* Returns the offset of vector v of a grid, in values. */
 static inline size_t grid_at(const ps_gemm_grid *grid, bool is_half, size_t v)
 {
     size_t in_row = grid->columns / LANES;

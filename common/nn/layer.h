@@ -97,9 +97,9 @@ struct ps_layer {
      * in no list: a model uses it where a relu, or an addition and a relu, follow the layer. */
     const ps_layer *with_relu;
 
-    /* Fills plan->out, vars, var_count and tape_floats. Reads in (or ins and input_count, if
-     * inputs_max > 0), batch and params. Returns INVALID_ARGUMENT if the input's shape does not
-     * fit. */
+    /* Fills plan->out, vars, var_count, tape_floats and tape_is_scratch. Reads in (or ins and
+     * input_count, if inputs_max > 0), batch and params. Returns INVALID_ARGUMENT if the input's
+     * shape does not fit. */
     PS_MUST_USE ps_status (*plan)(ps_layer_plan *plan);
 
     /* Computes y (n, O) from x (n, I), n <= B. `w` has a pointer for each variable. NULL, and

@@ -86,8 +86,7 @@ typedef void ps_model_need_fn(void *arg, uint32_t first_variable, uint32_t count
  * The weights of these variables are no longer read in this step. */
 typedef void ps_model_ready_fn(void *arg, uint32_t first_variable, uint32_t count);
 
-/* Called with the outputs y (n, O) of the forward pass, before the backward pass overwrites
- * them. */
+/* Called with the outputs y (n, O) of the forward pass, before the backward pass. */
 typedef void ps_model_outputs_fn(void *arg, const float *y, size_t n);
 
 typedef struct ps_model_hooks {

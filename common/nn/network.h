@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network.h - networks by name: lists of layers, ready to be trained.
  *
- * To add one: a ps_network in a file like network_resnet.c, built with network_build.h, and a line
- * in the list of network.c.
+ * To add one: a ps_network in a file like network_resnet.c, built with network_build.h, a line in
+ * list.h and one in CMakeLists.txt.
  */
 #ifndef PS_COMMON_NN_NETWORK_H
 #define PS_COMMON_NN_NETWORK_H
@@ -20,7 +20,7 @@ typedef struct ps_network {
 /* Returns the network with this name, or NULL if there is none. */
 const ps_network *ps_network_find(const char *name);
 
-/* Calls fn for each network, in the order of the list. */
+/* Calls fn for each network, in the order of list.h. */
 void ps_network_each(void (*fn)(const ps_network *network, void *arg), void *arg);
 
 /* Fills specs (PS_MODEL_LAYERS_MAX) and *count. `params` are in the order of the network's table.

@@ -45,7 +45,7 @@ typedef struct ps_network_line {
     const char *name; /* NULL: kind and position */
     struct {
         const char *name; /* NULL: no more numbers */
-        double value;     /* for `units`, 0 stands for facts->outputs */
+        double value;     /* 0 stands for facts->outputs */
     } numbers[PS_NETWORK_NUMBERS_MAX];
 } ps_network_line;
 

@@ -47,7 +47,7 @@ typedef struct ps_http_conf {
 PS_MUST_USE ps_status ps_http_load(const char *flag, ps_http *out);
 
 /* Listens on `address`, whose port becomes the one that is bound. Stop it by ps_http_stop. Fails
- * with FAILED_PRECONDITION if the address cannot be bound. */
+ * with FAILED_PRECONDITION if the address cannot be found or bound, or as ps_https_load does. */
 PS_MUST_USE ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf,
                                     ps_address *address, struct MHD_Daemon **out);
 

@@ -47,9 +47,10 @@ typedef struct ps_metrics_of {
     const ps_label *labels;
 } ps_metrics_of;
 
-/* Writes every counter of the table that applies to `of` (one of PS_OF_...), as psgd_worker_...,
- * psgd_server_... or psgd_job_..., with a sample for each of the n elements of `list`. For jobs all
- * are gauges, because they decrease when the job goes on from a checkpoint. */
+/* Writes every counter of the table that has a metric and applies to `of` (one of PS_OF_...), as
+ * psgd_worker_..., psgd_server_... or psgd_job_..., with a sample for each of the n elements of
+ * `list`; nothing if n is 0. For jobs all are gauges and their names lack _total, because they
+ * decrease when the job goes on from a checkpoint. */
 void ps_metrics_counts(ps_strbuf *out, unsigned of, const ps_metrics_of *list, size_t n);
 
 /* Writes psgd_build_info and the standard metrics of this process: process_cpu_seconds_total,

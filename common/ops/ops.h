@@ -45,7 +45,7 @@ PS_MUST_USE ps_status ps_ops_check(const char *listen, const ps_protect_conf *pr
 
 /* Listens and prints "PROGRAM metrics on http://HOST:PORT/metrics" to stdout, flushed; https if the
  * loop has TLS and the address is not on loopback. The source is copied. The loop must run until
- * ps_ops_stop. Fails with FAILED_PRECONDITION if the address cannot be bound. */
+ * ps_ops_stop. Fails as ps_http_load and ps_http_start do. */
 PS_MUST_USE ps_status ps_ops_start(ps_loop *loop, const char *listen, const char *program,
                                    const ps_ops_source *source, ps_ops **out);
 

@@ -7,7 +7,8 @@
  *   crl.pem        the list of revoked certificates, signed by the root
  *   join-tokens    the tokens by which nodes join (join.h)
  *
- * Every function locks the folder, for which it waits up to 5 s. Any thread. */
+ * Every function locks the folder. It waits up to 5 s for the lock, except ps_authority_create,
+ * which does not wait. Any thread. */
 #ifndef PS_COMMON_PKI_AUTHORITY_H
 #define PS_COMMON_PKI_AUTHORITY_H
 
@@ -24,8 +25,8 @@ PS_MUST_USE ps_status ps_authority_fingerprint(const char *dir, char out[PS_FING
 
 /* Issues a certificate for the request in `n` bytes of PEM, which must ask for `who`. The
  * certificate begins five minutes ago, because clocks differ, and ends after `valid_s` seconds or
- * with the root. Appends to `answer` the certificate, the root and the list of revoked
- * certificates, as PEM. Texts of errors about the request begin with `what`. */
+ * with the root. Appends to `answer` the certificate, the root and, if there is one, the list of
+ * revoked certificates, as PEM. Texts of errors about the request begin with `what`. */
 PS_MUST_USE ps_status ps_authority_approve(const char *dir, const char *what, const char *pem,
                                            size_t n, const ps_principal *who, int64_t valid_s,
                                            ps_strbuf *answer, ps_certificate *out);
@@ -33,8 +34,8 @@ PS_MUST_USE ps_status ps_authority_approve(const char *dir, const char *what, co
 /* Issues a new certificate to the principal of an existing one, which has this serial number. The
  * request in `n` bytes of PEM names the new key; it must ask for the same principal and hosts. The
  * old certificate stays valid. Otherwise as ps_authority_approve. PERMISSION_DENIED: the old one
- * was revoked, or the request asks for another principal or other hosts; NOT_FOUND: the old one was
- * not issued here. */
+ * was revoked or has expired, or the request asks for another principal or other hosts; NOT_FOUND:
+ * the old one was not issued here. */
 PS_MUST_USE ps_status ps_authority_renew(const char *dir, const char *what, const char *pem,
                                          size_t n, const char *serial, int64_t valid_s,
                                          ps_strbuf *answer, ps_certificate *out);
@@ -50,8 +51,8 @@ typedef struct ps_issued {
 PS_MUST_USE ps_status ps_authority_list(const char *dir, ps_issued **out, size_t *count);
 
 /* Revokes the certificate with the serial number `which`, or all certificates of the principal
- * `which`, expired ones too. *count becomes how many were revoked. Returns NOT_FOUND if there are
- * none. */
+ * `which`, expired ones too. *count becomes how many were revoked; those that were revoked before
+ * do not count. Returns NOT_FOUND if none was. */
 PS_MUST_USE ps_status ps_authority_revoke(const char *dir, const char *which, size_t *count);
 
 /* ---- For join.c, which holds the lock of an authority's folder over several calls ---- */

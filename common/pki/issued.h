@@ -22,8 +22,8 @@ enum {
 PS_MUST_USE ps_status ps_issued_store(const char *dir, const ps_certificate *facts,
                                       const ps_strbuf *pem);
 
-/* Reads the certificate with this serial number. NOT_FOUND: it was not issued here, or was removed
- * after its end. */
+/* Reads the certificate with this serial number. INVALID_ARGUMENT: it is no serial number;
+ * NOT_FOUND: the certificate was not issued here, or was removed after its end. */
 PS_MUST_USE ps_status ps_issued_find(const char *dir, const char *serial, ps_certificate *out);
 
 /* Calls fn for each certificate, in any order, until fn fails. If a file cannot be read, the error
@@ -32,9 +32,9 @@ typedef ps_status ps_issued_fn(void *arg, const ps_certificate *facts);
 PS_MUST_USE ps_status ps_issued_each(const char *dir, ps_issued_fn *fn, void *arg);
 
 /* Removes certificates that ended more than PS_ISSUED_KEPT_S seconds before now_s, in seconds since
- * 1970. Works at most once a day, so it may be called each time a certificate is issued: the file
- * `swept` beside issued/ has the time of the last complete sweep. A failure does no harm, because
- * the next call tries again. Returns how many were removed. */
+ * 1970. Does nothing for a day after a complete sweep, whose time the file `swept` beside issued/
+ * has; so it may be called each time a certificate is issued. After a failure, or after
+ * PS_ISSUED_SWEPT_MAX certificates, the next call goes on. Returns how many were removed. */
 size_t ps_issued_sweep(const char *dir, int64_t now_s);
 
 #endif

@@ -14,8 +14,9 @@
  *
  *   psgd-join 1 SECRET\n      and its request for a certificate, PEM
  *
- * The answer is "ok\n" and what ps_credentials_install takes, or "refused\n" and a text.
- * common/rpc/join_server.h says how both are sent. Any thread. */
+ * The answer is "ok\n" and what ps_credentials_install takes, or "refused\n" and a text; or, if the
+ * node may ask again, "later\n" and a text. common/rpc/join_server.h says how both are sent. Any
+ * thread. */
 #ifndef PS_COMMON_PKI_JOIN_H
 #define PS_COMMON_PKI_JOIN_H
 

@@ -56,8 +56,9 @@ const ps_token *ps_tokens_find(const ps_tokens *tokens, const char *text, size_t
 bool ps_tokens_has(const ps_tokens *tokens, const char *id, int64_t now_s);
 
 /* Draws a token for a user and adds it to the file, which is created with mode 0600. `token`
- * receives its text, which is nowhere else. Fails with INVALID_ARGUMENT if `who` is no user, and
- * with UNAVAILABLE if another program holds the file for 5 s. */
+ * receives its text, which is nowhere else. Fails with INVALID_ARGUMENT if `who` is no user, with
+ * RESOURCE_EXHAUSTED if the file has PS_TOKENS_MAX tokens, and with UNAVAILABLE if another program
+ * holds it for 5 s. */
 PS_MUST_USE ps_status ps_tokens_add(const char *file, const ps_principal *who, int64_t not_after,
                                     char token[PS_TOKEN_BYTES], ps_token *out);
 

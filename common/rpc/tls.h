@@ -23,7 +23,7 @@ enum { PS_TLS_REFRESH_S = 2 };
 typedef struct ps_tls ps_tls;
 
 /* Reads and checks the folder `dir`. The caller releases *out by ps_tls_release. The process must
- * have a loop. Fails as ps_credentials_check does. */
+ * have a loop. Fails as ps_credentials_check and ps_revoked_read do. */
 PS_MUST_USE ps_status ps_tls_create(const char *dir, ps_tls **out);
 
 /* Does the same as ps_tls_create for a user without a certificate: of the folder only root.pem is
@@ -32,7 +32,8 @@ PS_MUST_USE ps_status ps_tls_create(const char *dir, ps_tls **out);
 PS_MUST_USE ps_status ps_tls_create_guest(const char *dir, const char *token, ps_tls **out);
 
 /* Makes servers that are created from now on accept users by the tokens of a file, which is read
- * again when it changes. Fails as ps_tokens_read does. */
+ * again when it changes. Fails as ps_tokens_read does, so with NOT_FOUND if there is no such
+ * file. */
 PS_MUST_USE ps_status ps_tls_take_tokens(ps_tls *tls, const char *file);
 
 /* Releases the caller's reference; the object stays as long as a server or channel uses it. NULL is

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* straggler.h - artificial delays of workers, for experiments and tests.
  *
- * A straggler is a const table with one pure function. The trainer calls it once a step,
- * between the gradient and its push, and waits for the returned time. To add one: write
- * common/straggler/NAME.c, add a line to list.h and one to CMakeLists.txt.
+ * A straggler is a const table with one pure function. The trainer calls it once a step, between
+ * the first gradient of the step and its push or local step, and waits for the returned time. To
+ * add one: write common/straggler/NAME.c, add a line to list.h and one to CMakeLists.txt.
  */
 #ifndef PS_COMMON_STRAGGLER_STRAGGLER_H
 #define PS_COMMON_STRAGGLER_STRAGGLER_H

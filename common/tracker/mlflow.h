@@ -62,9 +62,9 @@ typedef struct ps_mlflow_run {
     char files[PS_TRACKER_URL_BYTES];
 } ps_mlflow_run;
 
-/* Lists the values of a specification as parameters: "optimizer.rule.name", "model.widths.0". Empty
- * values and `tracker` are left out; values that are too long are cut. Free the list by
- * ps_mlflow_params_fini. */
+/* Lists the values of a specification as parameters: "optimizer.rule.name", "model.widths.0".
+ * Values that are too long are cut. Empty values, `tracker`, names that are too long, and what goes
+ * beyond 2000 parameters are left out. Free the list by ps_mlflow_params_fini. */
 void ps_mlflow_params_of(const json_t *spec, ps_mlflow_params *out);
 void ps_mlflow_params_fini(ps_mlflow_params *params);
 

@@ -22,13 +22,14 @@ void ps_tracked_note(const char *note, size_t index, char path[PS_TRACKED_NOTE_B
 
 /* Begins a track at each tracker of the job's specification, except those in `skipped` (a bit for
  * each index). `note`: beginning of the paths of the tracks' files (ps_tracked_note); NULL: no
- * files, because no other process goes on with the job. Returns the first failure; tracks at the
- * other trackers may have begun. */
+ * files, because no other process goes on with the job. Stops at the first failure and returns it;
+ * the tracks before it have begun. */
 PS_MUST_USE ps_status ps_tracked_begin(ps_tracked *tracked, ps_tracker *tracker,
                                        const Psgd__V1__Job *job, const char *note,
                                        unsigned skipped);
 
-/* Sends progress, at most once a second, except that is_last is always sent. */
+/* Sends progress at most once a second; with is_last also sooner. Progress of the step that was
+ * sent last is not sent again. */
 void ps_tracked_progress(ps_tracked *tracked, const Psgd__V1__Progress *p, bool is_last);
 
 /* Sends the result of an evaluation to the track `to`; NULL: to all tracks of the job. `sequence`:

@@ -4,12 +4,12 @@
  * A *track* is a job at one tracker. Its caller never waits. Metrics go into a queue of
  * PS_TRACK_METRICS_MAX; if a tracker is down or does not answer, the oldest of them are dropped and
  * counted. Each request has a deadline. A request that fails for a reason that may pass is repeated
- * after growing pauses, until PS_TRACK_PATIENCE_S seconds after the end of the job.
+ * after growing pauses, until PS_TRACK_PATIENCE_S seconds after the end of the job; one with a file
+ * only some times.
  *
  * The run of a job is found again by a tag, so a process that is started again goes on with it. A
  * file for each track (`note`) says up to which event the tracker has metrics; it is removed when
- * nothing is left to send. All functions but ps_tracker_left and ps_tracker_dropped are for one
- * thread. */
+ * nothing is left to send. All functions are for one thread, except those that say "any thread". */
 #ifndef PS_COMMON_TRACKER_TRACKER_H
 #define PS_COMMON_TRACKER_TRACKER_H
 
@@ -90,7 +90,7 @@ size_t ps_tracker_left(const ps_tracker *t);
 uint64_t ps_tracker_dropped(const ps_tracker *t);
 
 /* Returns the number of the newest event of which the tracker has the metrics, from the track's
- * file; 0 if there is none. */
+ * file; 0 if there is none. Any thread. */
 uint64_t ps_track_read_note(const char *path);
 
 #endif

@@ -37,7 +37,7 @@ PS_MUST_USE ps_status ps_tracker_logins_read(const char *file, ps_tracker_logins
 
 /* Sets the login for trackers that the file does not name. The texts may be NULL; if there is a
  * token, it is used and not the password. Returns INVALID_ARGUMENT if they are too long or not
- * printable. */
+ * printable ASCII, or the user's name has a colon. */
 PS_MUST_USE ps_status ps_tracker_logins_set(ps_tracker_logins *logins, const char *token,
                                             const char *user, const char *password);
 
