@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-/* Returns the name with the smallest edit distance to `text`, the first of equals. Returns NULL if
- * the distance of every name is more than a third of its length. Texts of more than 63 bytes match
- * nothing. */
+/* Returns, of the names whose edit distance to `text` is at most a third of the name's length, the
+ * one with the smallest distance, the first of equals; NULL if there is none. Texts and names of
+ * more than 63 bytes match nothing. */
 const char *ps_nearest(const char *text, const char *const *names, size_t n);
 
 #endif

@@ -93,8 +93,8 @@ typedef struct ps_consistency {
     bool (*on_pull)(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock);
     /* (optional) Returns whether the open sum is complete, and may set the factor *scale of the
      * sum, 1 on entry. Called after arrivals, after losses and at closes_at, if the sum has
-     * contributions. With rounds it is also called if no contribution can arrive any more; the
-     * round then closes without a step. */
+     * contributions. With rounds it is also called for an empty sum to which no contribution can
+     * arrive any more; if it returns true, that round closes without a step. */
     bool (*closes)(const ps_params *params, const ps_clocks *c, float *scale);
     /* (optional) Returns the monotonic time in microseconds at which `closes` becomes true
      * without another event; INT64_MAX: never. */

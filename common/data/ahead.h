@@ -5,7 +5,7 @@
  * the disk if the system's cache lacks it. The thread reads the stored form, which is smaller
  * than the samples. The caller makes samples of it as it would of data in memory, so results do
  * not depend on which thread read. Read blocks wait in a ring. The thread is woken when at most
- * half of the ring has read blocks, so once for many blocks, or when the caller waits.
+ * half of the ring has read blocks, or when the caller waits; so it is woken once for many blocks.
  */
 #ifndef PS_COMMON_DATA_AHEAD_H
 #define PS_COMMON_DATA_AHEAD_H

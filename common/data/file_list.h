@@ -9,8 +9,8 @@
  * their names, so part-10 stands before part-2. A final ".gz" of a file does not belong to its
  * name, as for ps_packed_open. Files whose names begin with a dot are left out. A file that several
  * patterns or folders stand for is listed for one of them: the first test entry, else the first
- * training entry. They leave out what another entry names, and the conf's file of words. Of the
- * training files the list has those of the conf's share.
+ * training entry. Patterns and folders leave out files that another entry names, and the conf's
+ * file of words. Of the training files the list has those of the conf's share.
  */
 #ifndef PS_COMMON_DATA_FILE_LIST_H
 #define PS_COMMON_DATA_FILE_LIST_H

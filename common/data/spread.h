@@ -20,8 +20,8 @@ typedef struct ps_spread_places {
 } ps_spread_places;
 
 /* Writes x (n). Byte k is zero if bit k of `bits` (lowest first) is 0, else the next byte of
- * `from`. It is scaled like ps_bytes_scale, then (x - mean) * inverse. Reads up to
- * PS_SPREAD_BLOCK bytes beyond the end of `from`. */
+ * `from`. Each byte, also a zero, is scaled like ps_bytes_scale, then by (x - mean) * inverse.
+ * Reads up to PS_SPREAD_BLOCK bytes beyond the end of `from`. */
 typedef void ps_spread_fn(const ps_spread_places *places, const uint8_t *bits, const uint8_t *from,
                           size_t n, const ps_affine *affine, float *x);
 

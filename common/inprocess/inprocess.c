@@ -46,8 +46,8 @@ static ps_status draw_weights(const ps_plan *plan, float *block)
 
 enum { PATH_BYTES = 1024 };
 
-/* Writes the path of the model file that `from` names. Fails for a job or checkpoint that only a
- * coordinator has. */
+/* Writes the path of the model file that `from` names. Fails if it names a job or a checkpoint,
+ * since only a coordinator has those. */
 static ps_status find_init(const ps_inprocess_job *run, const char *from, char path[PATH_BYTES])
 {
     char job[PS_CHECKPOINT_JOB_MAX];

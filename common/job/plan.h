@@ -125,9 +125,9 @@ typedef struct ps_plan {
      * total_clocks. */
     bool rounds_vary;
 
-    /* The rule by which workers step, if the update has a `local`; `optim` is then the rule of the
-     * servers. */
-    const ps_optim *local_optim; /* NULL: no local steps */
+    /* The rule by which workers step within a round; `optim` is then the rule of the servers. NULL:
+     * workers take no steps of their own. */
+    const ps_optim *local_optim;
     ps_params local_params;
 
     /* The rules `optim` and `local_optim` with schedule and penalties. Schedule and penalties

@@ -45,7 +45,8 @@ typedef struct ps_stop_end {
  * "MAX_STEPS" or "", and `text` for people: "ended by max_steps at step 100 of 100". A value that
  * reaches stop_at counts as STOP_AT even if the job ended by its last step. Cause PS_STOP_NONE
  * before the last step counts as MAX_SECONDS unless rounds vary. `reason` is empty if the epochs
- * ended the job; `text` then says only that stop_at was not reached, if the job has one. */
+ * ended the job; `text` then says only that `value` has not reached stop_at, or is empty if the job
+ * has no stop_at or `end` has no value. */
 void ps_stop_describe(const ps_plan *plan, const ps_stop_end *end, char reason[PS_STOP_REASON_MAX],
                       char text[PS_STOP_TEXT_MAX]);
 
