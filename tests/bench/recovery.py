@@ -59,7 +59,7 @@ def moves(c, job_id, repetitions):
     for what, processes in (("2 of 4 workers leave", 2), ("2 workers join", 4)):
         rows = []
         for _ in range(repetitions):
-            move(c, job_id, 6 - processes) if rows or processes == 4 else None
+            move(c, job_id, 6 - processes) if rows else None  # at first it has the other number already
             rows.append(move(c, job_id, processes))
         print(f"{what}: " + ", ".join(
             f"{name} {statistics.median(x):.3f} (at most {max(x):.3f})" for name, x in

@@ -335,6 +335,30 @@ class Checkpoints(ClusterTest):
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
         return run.stdout + run.stderr
 
+    def test_many_steps_of_a_small_model(self):
+        """The reports are most of what a rank stores then: with each step its file grows."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-tiny-"))
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "tiny").mkdir()
+        c = self.cluster(workers=2, pservers=1, data=str(folder))
+        with open(folder / "tiny" / "tiny.csv", "w") as out:
+            out.write("x,y,label\n" + "".join(f"{i % 7},{i % 5},{(i % 7 + i % 5) // 6}\n" for i in range(600)))
+        spec = {"title": "cut", "workers": 2, "pservers": 1, "seed": 5, "blockSize": 1, "epochs": 30, "model": {"preset": "mlp", "widths": [2]},
+                "data": {"name": "csv", "folder": "tiny", "files": ["tiny.csv"], "trainLimit": 400, "testLimit": 50,
+                         "columns": [{"name": "x"}, {"name": "y"}, {"name": "label", "kind": "label"}]},
+                "optimizer": {"rule": {"name": "sgd", "params": {"lr": 0.1}}}}
+        straight = self.done(c, c.submit(spec).id)
+        job = c.submit({**spec, "checkpoint": {"everySteps": 1000, "keep": 1}})
+        self.done(c, job.id)
+        progress = c.get(job.id).progress
+        self.assertEqual((progress.step, progress.checkpoints_skipped), (6000, 0))
+        newest, = self.listed(c, job.id)
+        self.assertGreaterEqual(newest.step, 4000)
+        again = self.done(c, c.submit({**spec, "initFrom": f"checkpoint:{job.id}@{newest.step}"}).id)
+        self.assertEqual(model_of(again), model_of(straight))
+        whole = losses(straight["TR-cut-N(0).csv"])
+        self.assertEqual(losses(again["TR-cut-N(0).csv"]), {s: whole[s] for s in whole if s > newest.step})
+
     def test_a_user_takes_one_lists_it_and_resumes(self):
         c = self.cluster(workers=2, pservers=1)
         spec = {**JOB, **SLOW_STEPS, "workers": 2, "epochs": 8}

@@ -192,12 +192,14 @@ static bool find_of_attempt(const ps_leaver *who, const char *name, Psgd__V1__Ar
 }
 
 /* Returns the most bytes of a file of state in a checkpoint: weights, optimizer, sums, residuals
- * and replicas of all values, and what servers keep of them for each worker. */
+ * and replicas of all values, and what servers keep of them for each worker; of a rank also its
+ * reports, TR, EV and TB, and its record of rounds. */
 static uint64_t state_bytes(const ps_leaver *who)
 {
     uint64_t values = who->plan->layout.param_count,
              bytes = FRAME_BYTES + ps_plan_program_bytes(who->plan);
 
+    bytes += who->is_server ? 0 : 3 * curve_bytes(who->plan) + rounds_bytes(who->plan);
     bytes += ps_plan_ranks_are_alike(who->plan) ? PS_RANK_REPORTS_MAX : 0;
     bytes += values * sizeof(float) * (STATE_BLOCKS + who->plan->spec->workers);
     bytes += (uint64_t)who->plan->layout.slice_count * SLICE_BYTES * (1 + who->plan->spec->workers);
