@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* strbuf.h - text that grows.
  *
- * {0} is an empty one. The text always ends with a NUL that len does not count. Aborts when memory
- * runs out, so a caller that appends text of a remote bounds it first.
+ * {0} is an empty one. What `data` points to ends with a NUL that len does not count. Aborts when
+ * memory runs out, so a caller that appends text of a remote bounds it first.
  */
 #ifndef PS_COMMON_BASE_STRBUF_H
 #define PS_COMMON_BASE_STRBUF_H

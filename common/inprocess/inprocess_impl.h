@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inprocess_impl.h - what inprocess.c, inprocess_job.c and inprocess_files.c share; for them only.
- */
+/* inprocess_impl.h - what inprocess.c, inprocess_job.c, inprocess_files.c and inprocess_stop.c
+ * share; for them only. */
 #ifndef PS_COMMON_INPROCESS_INPROCESS_IMPL_H
 #define PS_COMMON_INPROCESS_INPROCESS_IMPL_H
 
@@ -64,7 +64,7 @@ struct ps_inprocess_job {
     ps_stop_cause cause;   /* why the job ends early */
     uint32_t checked;      /* number of the last evaluation that was compared with stop_at */
     uint32_t evaluations; /* number of evaluations that ps_inprocess_job_next_evaluation returned */
-    ps_counts server_counts; /* counters of all servers together; zeros until training is over */
+    ps_counts server_counts; /* counters of the server; zeros until the last files are written */
     uint64_t staleness_bins[PS_STALENESS_BINS];
     int64_t began_wall_us, ended_wall_us;
     /* two points from which speeds are measured: [1] is taken anew after each second or more, and
@@ -104,11 +104,11 @@ bool inprocess_merge_parts(ps_inprocess_job *run, uint32_t number, double *loss,
  * longer has that evaluation, or has not done it yet. */
 bool inprocess_means(ps_inprocess_job *run, uint32_t number, double *loss, double *values);
 
-/* Returns how many evaluations all workers have done. */
+/* Returns the number of evaluations that each worker has done, the least of the workers. */
 uint32_t inprocess_evaluations_done(ps_inprocess_job *run);
 
-/* Sets run->reason and message: which bound ended a job that is done. ps_inprocess_job_finish calls
- * it. */
+/* Sets run->reason and message: which bound ended a job that is done. Called by
+ * ps_inprocess_job_finish alone. */
 void inprocess_describe_end(ps_inprocess_job *run);
 
 /* Returns what a worker has counted, by the table of counters. inprocess_job.c; any thread. */

@@ -48,9 +48,10 @@ typedef struct ps_metric_choice {
     ps_params params;
 } ps_metric_choice;
 
-/* A sparse variable, which travels as rows by id. Without spec.model.table its vocabulary is fixed:
- * every id has a row, and workers have them all. With it, the table grows: a server makes a
- * row when the first push of its id arrives. */
+/* A sparse variable, which travels as rows by id. With spec.model.table `none` its vocabulary is
+ * fixed: every id has a row, and workers have them all. With `sparse` there, the table grows: a
+ * server makes a row when a push of its id arrives and the id is admitted (common/store/table.h).
+ */
 typedef struct ps_plan_table {
     /* index of the variable. If the table grows, its shape is (table_keys, width): the rows of a
      * worker's batch */
