@@ -287,8 +287,8 @@ void store_rows_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t c
                        ps_state_out *out);
 /* Reads the rows and clocks of a virtual shard, into tables to which nothing was pushed. has_all:
  * the file has all rows of the shard; else it has those that differ from the rows that an earlier
- * file brought. Fails `in` if the bytes are wrong, or if the shard was saved at another clock than
- * the first one that was read. */
+ * file brought. Fails `in` if the bytes are wrong or, under a policy that buffers, if the shard was
+ * saved at another clock than the first one that was read. */
 void store_rows_take(ps_store *store, uint32_t virtual_shard, bool has_all, ps_state_in *in);
 /* Reads only the rows of a virtual shard, out of a file that is older than the one for
  * store_rows_take. */
@@ -448,9 +448,10 @@ uint64_t shard_checksum(shard_slice *slice);
 /* Gives `snap` a buffer that no pull is still sending. */
 void shard_renew_snap(const shard_slice *slice, shard_snap *snap);
 /* Encodes the weights with which the open clock of the slice began, unless they are encoded
- * already. Does so only in a store that keeps earlier weights, and only if their codec has state.
- * So that state is the same whether or not somebody pulls: in copies of shards, and where a lost
- * server is computed anew. Call it before the open clock gets a contribution. */
+ * already. Does so only in a store that keeps earlier weights and does not broadcast, only if their
+ * codec has state, and not for clock 0. So that state is the same whether or not somebody pulls: in
+ * copies of shards, and where a lost server is computed anew. Call it before the open clock gets a
+ * contribution. */
 void shard_encode_unasked(ps_store *store, uint32_t s);
 
 /* Marks slice s as changed, so that for every open pull the policy is asked about it again. */

@@ -294,8 +294,8 @@ const ps_histogram *ps_gate_waits(void)
     return &waits;
 }
 
-/* Returns the servers that may still have to deliver what `w` waits for, as bits for
- * ps_trace_record.whom. The caller holds the mutex. */
+/* Returns the servers that may still have to deliver what `w` waits for, as bits for `detail` of a
+ * ps_trace_record. The caller holds the mutex. */
 static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
 {
     uint64_t whom = 0;
