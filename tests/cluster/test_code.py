@@ -25,6 +25,8 @@ return { kind = "codec", name = "endless", bits = 32,
     encode = function(x, params, key, out) while #x == 10 do end out:floats(x) end,
     decode = function(bytes, n) return bytes:floats(n) end }
 """
+# As many steps as equal bits need: what error feedback leaves out of a step goes with later ones.
+FEW = {**JOB, "maxSteps": 100}
 # Weights come down by it, and what was left out of one version goes with the next.
 DOWN = {"down": {"name": "int8_lua", "params": {"error_feedback": 1}}}
 
@@ -52,8 +54,8 @@ class Code(CodeTest):
         for file, own, builtin, params in (("sgq.lua", "sgq", "cot", {}),
                                            ("topk_lua.lua", "topk_lua", "topk", {"error_feedback": 1, "fraction": 0.05})):
             with self.subTest(file):
-                mine = self.done(c, {**JOB, "code": [example(file)], **codec(own, **params)})
-                theirs = self.done(c, {**JOB, **codec(builtin, **params)})
+                mine = self.done(c, {**FEW, "code": [example(file)], **codec(own, **params)})
+                theirs = self.done(c, {**FEW, **codec(builtin, **params)})
                 self.assertEqual(self.model(c, mine), self.model(c, theirs))
                 said = mine.spec.code[0]
                 self.assertEqual((said.kind, said.name, len(said.sha256)), ("codec", own, 64))
@@ -67,8 +69,8 @@ class Code(CodeTest):
                 ("topk_lua.lua", "topk_lua", "topk", {"error_feedback": 1, "fraction": 0.1},
                  {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}})):
             with self.subTest(file, **params):
-                mine = self.done(c, {**JOB, **more, "code": [example(file)], **codec(own, "down", **params)})
-                theirs = self.done(c, {**JOB, **more, **codec(builtin, "down", **params)})
+                mine = self.done(c, {**FEW, **more, "code": [example(file)], **codec(own, "down", **params)})
+                theirs = self.done(c, {**FEW, **more, **codec(builtin, "down", **params)})
                 self.assertEqual(self.model(c, mine), self.model(c, theirs))
                 self.assertTrue(0.9 < mine.progress.bytes_down / theirs.progress.bytes_down < 1.1, mine.progress)
 
@@ -177,7 +179,7 @@ class Code(CodeTest):
         folder = tempfile.TemporaryDirectory(prefix="psgd-one-")
         self.addCleanup(folder.cleanup)
         c = self.cluster(workers=1, pservers=1, node_env=lambda name: {"PSGD_SANDBOX": only_one(folder.name)})
-        spec = {**JOB, "pservers": 1, "code": [example("noise.lua")],
+        spec = {**FEW, "pservers": 1, "code": [example("noise.lua")],
                 "data": {"transforms": [{"name": "noise", "params": {"deviation": 0.05}}]}}
         job = self.done(c, {**spec, "workerProcesses": 1})
         self.assertEqual(job.restarts, 0, job.recoveries)
