@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh [build] [test] [fuzz] [bench] - installs the Debian packages that are
+# packages.sh [--check] [build] [test] [fuzz] [bench] - installs the Debian packages that are
 # missing, saying which and why; says and does nothing when all are there.
+#   --check    installs nothing; the exit status is 1 if a package is missing
 set -euo pipefail
 
 # group package reason
@@ -83,6 +84,8 @@ fuzz   libclang-rt-14-dev     the fuzzers' runtime
 bench  libdnnl-dev            the peer of products and convolutions
 "
 
+check=0
+[ "${1:-}" != --check ] || { check=1; shift; }
 wanted=" ${*:-build} "
 missing=()
 while read -r group package reason; do
@@ -93,6 +96,7 @@ while read -r group package reason; do
         npm) command -v npm >/dev/null && continue ;;
         kubernetes-client) command -v kubectl >/dev/null && continue ;; esac
     if ! dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed'; then
+        [ $check = 0 ] || exit 1
         [ ${#missing[@]} -gt 0 ] || echo "Installing what is missing:"
         printf '  %-22s %s\n' "$package" "$reason"
         missing+=("$package")

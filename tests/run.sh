@@ -22,7 +22,18 @@ while [ $# -gt 0 ]; do
 done
 build=${build:-build/test${sanitize:+-${sanitize//,/-}}}
 
-./deploy/packages.sh build test
+configure() {
+    cmake -G Ninja -B "$build" -S . -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo Debug || echo Release)" \
+        -DSANITIZE="$sanitize" -DPSGD_TESTS="$1" >/dev/null
+}
+./deploy/packages.sh build
+if ! ./deploy/packages.sh --check test; then # these are many: the programs are built meanwhile
+    configure OFF
+    ninja -C "$build" --quiet &
+    programs=$!
+    ./deploy/packages.sh test || { kill $programs; exit 1; }
+    wait $programs
+fi
 if [ -z "${PSGD_DATA:-}" ] && [ -d ../shared/data ]; then
     PSGD_DATA=$(cd ../shared/data && pwd)
     export PSGD_DATA
@@ -31,8 +42,7 @@ export PSGD_TEST_LONG=$long
 # libgrpc is not built for ThreadSanitizer, which without this reports its atomics.
 export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
 
-cmake -G Ninja -B "$build" -S . -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo Debug || echo Release)" \
-    -DSANITIZE="$sanitize" >/dev/null
+configure ON
 ninja -C "$build" --quiet
 # Tests wait more than they compute: those of a cluster use a fifth of a processor. Those that measure
 # how long others wait run alone.
