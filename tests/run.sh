@@ -44,9 +44,8 @@ export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
 
 configure ON
 ninja -C "$build" --quiet
-# Tests wait more than they compute: those of a cluster use a fifth of a processor. Those that measure
-# how long others wait run alone.
-ctest --test-dir "$build" --parallel "$((5 * $(nproc) / 2))" --output-on-failure --no-tests=error "${rest[@]}"
+# Five places a processor; tests/order.cmake says how many of them a test takes.
+ctest --test-dir "$build" --parallel "$((5 * $(nproc)))" --output-on-failure --no-tests=error "${rest[@]}"
 [ "$long" = 1 ] || exit 0
 
 ./deploy/packages.sh fuzz

@@ -10,21 +10,12 @@ import subprocess
 import sys
 import tempfile
 
-import slow_links
 from harness import BIN, PATIENCE, SMALL, ClusterTest, main
 
-NETWORK = os.environ.get("PSGD_TEST_NETWORK")  # set within the hub of slow links
-MBIT, FAST_MBIT = 40, 2000
 # Little to compute, much to exchange.
 HEAVY = {"model": {"preset": "mlp", "widths": [512]}, "blockSize": 8, "epochs": 100000}
 
-# The same over slow links, where a step of HEAVY takes 0.3 s.
-LINKED = {**HEAVY, "model": {"preset": "mlp", "widths": [256]}}
 LARGE_IMAGES = 9000  # of 64 x 64 bytes: more than 32 MiB
-
-
-def codecs(up, down):
-    return {"codec": {"up": {"name": up}, "down": {"name": down}}}
 
 
 def write_images(test, count):
@@ -171,20 +162,6 @@ class Explain(ExplainTest):
         self.assertEqual(code, 1)
         self.assertIn("summary.json", err)
 
-    def within_links(self, test, *mbit):
-        """Runs a test of WithinSlowLinks between links of these rates, up and down."""
-        network = f"psgd-{os.getpid()}"
-        try:
-            self.addCleanup(slow_links.tear_down, network, 2)
-            slow_links.build(network, 2, *mbit)
-        except SystemExit as refusal:
-            self.skipTest(str(refusal))
-        p = subprocess.run([*slow_links.within(network, "hub"), sys.executable, str(pathlib.Path(__file__)),
-                            f"WithinSlowLinks.{test}"], env={**os.environ, "PSGD_TEST_NETWORK": network},
-                           capture_output=True, text=True, timeout=300 * PATIENCE)
-        print(p.stderr, file=sys.stderr)
-        self.assertEqual(p.returncode, 0, p.stderr)
-
     def test_a_slow_disk_is_named(self):
         """The training data is larger than what a worker keeps in memory, and each read of its disk takes 2 ms."""
         data, slow = write_images(self, LARGE_IMAGES), []
@@ -217,15 +194,6 @@ class Explain(ExplainTest):
         self.must_come_true(now, now["shares"]["data"], after)
         self.assertEqual(after["cause"], "compute")
 
-    def test_slow_links_are_named(self):
-        self.within_links("test_the_exchange_is_named", MBIT)
-
-    def test_a_slow_way_up_is_named(self):
-        self.within_links("test_the_way_up_is_named", MBIT, FAST_MBIT)
-
-    def test_a_slow_way_down_is_named(self):
-        self.within_links("test_the_way_down_is_named", FAST_MBIT, MBIT)
-
     def test_a_server_with_too_much_to_do_is_named(self):
         """The one thread of a server takes 2 ms longer for each slice that two workers send packed, who have little to compute."""
         slow = {"LD_PRELOAD": str(BIN.parent / "tests" / "slow_decode.so"), "SLOW_DECODE_MS": "2"}
@@ -236,34 +204,6 @@ class Explain(ExplainTest):
         self.assertEqual((said["bound_by"], said["server_thread"]), ("server", "server 0, serving"), said)
         c.pservers.append(c.add("pserver", 1, ["--threads", "1"], env=slow))
         self.must_be_foretold(c, said, ("", "", 2, 0), workers=2, pservers=2, **HEAVY, **packed)
-
-
-if NETWORK:
-    class WithinSlowLinks(ExplainTest):
-        def test_the_exchange_is_named(self):
-            c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
-            large = {"model": {"preset": "mlp", "widths": [128]}, "workers": 2, "epochs": 3}
-            said = self.trained(c, **large)
-            self.assertEqual((said["cause"], said["surety"]), ("exchange", "likely"))
-            half = {"name": "bf16"}  # half the bytes, so half the waits
-            after = self.trained(c, **large, codec={"up": half, "down": half})
-            self.must_come_true(said, said["shares"]["exchange"] / 2, after)
-
-        def test_the_way_up_is_named(self):
-            c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
-            said = self.explain_now(c, workers=2, **LINKED)
-            self.assertEqual(said["bound_by"], "up", said)
-            self.assertGreater(said["shares"]["up"], 3 * said["shares"]["down"])
-            self.must_be_foretold(c, said, ("int8", "f32", 1, 0), workers=2, **LINKED, **codecs("int8", "f32"))
-            self.must_be_foretold(c, said, ("", "", 1, 4), workers=2, **LINKED,
-                                  update={"name": "localsgd", "params": {"steps": 4}}, optimizer={})
-
-        def test_the_way_down_is_named(self):
-            c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
-            said = self.explain_now(c, workers=2, **LINKED)
-            self.assertEqual(said["bound_by"], "down", said)
-            self.assertGreater(said["shares"]["down"], 1.5 * said["shares"]["up"])  # acknowledgements of TCP wait, too
-            self.must_be_foretold(c, said, ("f16", "f16", 1, 0), workers=2, **LINKED, **codecs("f16", "f16"))
 
 
 if __name__ == "__main__":

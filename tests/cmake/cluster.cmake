@@ -38,6 +38,7 @@ add_library(slow_decode MODULE support/slow_decode.c)
 set_target_properties(slow_decode PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 target_link_libraries(slow_decode PRIVATE ps_options ${CMAKE_DL_LIBS})
 ps_cluster_test(explain)
+ps_cluster_test(explain_links)
 ps_cluster_test(fidelity)
 ps_cluster_test(fidelity_jsac)
 ps_cluster_test(fidelity_paddle)
@@ -119,13 +120,8 @@ ps_script_test(adversary_start adversary/test_start.py)
 ps_script_test(adversary_disks adversary/test_disks.py)
 set_tests_properties(adversary_disks PROPERTIES SKIP_RETURN_CODE 77)
 
-# What they measure is how long others wait. Short floods leave that more room than other tests take.
-set_tests_properties(adversary_handshakes adversary_queue adversary_tls_floods PROPERTIES RUN_SERIAL ON)
+# What it foretells is for processors that nothing else keeps busy. Long floods are compared with their twins.
+set_tests_properties(cluster_explain PROPERTIES RUN_SERIAL ON)
 if("$ENV{PSGD_TEST_LONG}" EQUAL 1)
     set_tests_properties(adversary_floods PROPERTIES RUN_SERIAL ON)
-endif()
-# What it foretells is for processors that nothing else keeps busy.
-set_tests_properties(cluster_explain PROPERTIES RUN_SERIAL ON)
-if(TEST cluster_slow_disk)
-    set_tests_properties(cluster_slow_disk PROPERTIES RUN_SERIAL ON)
 endif()

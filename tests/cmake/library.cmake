@@ -26,8 +26,6 @@ if(NOT SANITIZE) # the example is built as users build it
             ps_cluster_test(${name})
             set_property(TEST cluster_${name} APPEND PROPERTY ENVIRONMENT "PSGD_LIBRARY=$<TARGET_FILE:psgd_library>")
         endforeach()
-        # It takes longest of those that do not run alone, so it starts first.
-        set_tests_properties(cluster_own_loop PROPERTIES COST 1000)
         find_program(PSGD_MYPY mypy)
         if(PSGD_MYPY)
             # types of torch itself are left out: to read them takes 40 s
