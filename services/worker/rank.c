@@ -37,7 +37,8 @@ struct ps_rank {
     ps_trace_ring *trace;
     ps_exchange_stats stats; /* final stats of an exchange that has ended */
     double waited_s;
-    bool is_training; /* the trainer's thread runs */
+    ps_status failure; /* why the trainer could not be started; OK: it was, or was not asked to */
+    bool is_training;  /* the trainer's thread runs */
     bool has_ended;   /* the trainer's thread has ended and the rank's streams are closed */
     /* of a rank that does not train any more: the clock at which it was held or ended early; the
      * number of clocks of the job if it was held only after its end; 0: none of these */
@@ -459,6 +460,7 @@ void ps_rank_start(ps_rank *r)
         st = ps_trainer_start(r->trainer, r->exchange, post_trained, r);
     }
     if (!ps_is_ok(&st)) {
+        r->failure = st;
         ps_gate_fail(ps_exchange_gate(r->exchange), &st);
         ps_loop_post(r->conf.loop, &r->trained);
     }
@@ -480,7 +482,7 @@ void ps_rank_hold(ps_rank *r)
 {
     if (r->is_training) {
         (void)ps_gate_hold(ps_exchange_gate(r->exchange));
-    } else if (r->held_at == 0) {
+    } else if (r->exchange != NULL && r->held_at == 0) {
         r->held_at = r->session.plan->total_clocks; /* it had ended before: nothing is held */
     }
 }
@@ -499,7 +501,8 @@ bool ps_rank_is_running(const ps_rank *r)
 
 ps_status ps_rank_result(const ps_rank *r)
 {
-    return ps_trainer_result(r->trainer);
+    assert(!ps_rank_is_running(r)); /* the trainer's thread may write its result */
+    return ps_is_ok(&r->failure) ? ps_trainer_result(r->trainer) : r->failure;
 }
 
 bool ps_rank_has_diverged(const ps_rank *r)

@@ -51,8 +51,9 @@ void ps_rank_start(ps_rank *rank);
 void ps_rank_stop(ps_rank *rank);
 
 /* Holds the rank: it begins no further clock until ps_rank_end_at. Its progress reports the clock
- * before which it is held (held_at). A rank that does not train is not held: it reports the clock
- * before which it was held last, else the end of the job. */
+ * before which it is held (held_at). Does nothing before ps_rank_start: call it again. A rank that
+ * does not train any more is not held: it reports the clock before which it was held last, else the
+ * end of the job. */
 void ps_rank_hold(ps_rank *rank);
 
 /* Lets the rank go on to `clock` and end there, as at the end of the job. Only the first call has
@@ -102,8 +103,8 @@ bool ps_rank_owes_cut(const ps_rank *rank, uint64_t clock);
 /* Returns whether the rank was started and has not ended. */
 bool ps_rank_is_running(const ps_rank *rank);
 
-/* Returns how training ended: OK, the failure, or CANCELLED if it was stopped. Call it when the
- * rank has ended. */
+/* Returns how training ended: OK, the failure, also if training could not begin, or CANCELLED if it
+ * was stopped. Call it when the rank has ended. */
 ps_status ps_rank_result(const ps_rank *rank);
 
 /* Returns whether the rank has failed because a loss, gradient or weight is not finite. */

@@ -129,11 +129,14 @@ static void on_ended(void *arg)
     uint32_t running = 0;
 
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        ps_status st = ps_rank_result(w->ranks[i]);
+        ps_status st;
 
         if (ps_rank_is_running(w->ranks[i])) {
             running++;
-        } else if (!ps_is_ok(&st) && ps_is_ok(&w->result)) {
+            continue;
+        }
+        st = ps_rank_result(w->ranks[i]);
+        if (!ps_is_ok(&st) && ps_is_ok(&w->result)) {
             w->result = st;
             w->has_diverged = ps_rank_has_diverged(w->ranks[i]);
         }
