@@ -3,6 +3,7 @@
 #include "common/codec/codec.h"
 
 #include "common/base/nonfinite.h"
+#include "common/codec/sparse.h"
 #include "common/codec/stages.h"
 #include "common/codec/wrap.h"
 
@@ -198,9 +199,17 @@ void ps_codec_end_ahead(void)
     }
 }
 
+/* Returns whether an encoding by `codec` is allowed where the job says `expected`: it is that
+ * codec, or one of those to which decode_script decodes what a script has encoded. */
+static bool may_stand_for(const ps_codec *codec, const ps_codec *expected)
+{
+    return codec->wire == expected->wire ||
+           (expected->wire == PSGD__V1__ENCODING__CODEC_SCRIPT &&
+            (codec->is_identity || codec->wire == PSGD__V1__ENCODING__CODEC_TOPK));
+}
+
 /* Finds the codec to decode with; *out is NULL if the encoding has no bytes, which means zeros.
- * Fails if the head names another codec than `expected` (NULL: any), except that a script's codec
- * may send plain float32. */
+ * Fails if the head names a codec that may not stand for `expected` (NULL: any may). */
 static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *head, size_t len,
                          const ps_codec **out)
 {
@@ -223,8 +232,7 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
         return ps_fail(PS_DATA_LOSS, "slice %u: has rows, but codec %s always sends all values",
                        head->slice, codec->name);
     }
-    if (expected != NULL && codec->wire != expected->wire &&
-        (expected->wire != PSGD__V1__ENCODING__CODEC_SCRIPT || !codec->is_identity)) {
+    if (expected != NULL && !may_stand_for(codec, expected)) {
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u: has codec %s, but the job says %s",
                        head->slice, codec->name, expected->name);
     }
@@ -232,32 +240,57 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
     return ps_ok();
 }
 
-/* Decodes the encoding of a script to plain float32. No check can tell whether the script's code
- * will fail, so it is run at once. */
+/* Sets *plain to the head of n values in `room`: of *k of them as topk encodes them, or of all as
+ * float32. The values stand at the beginning of room. Returns the bytes of the encoding there. */
+static size_t put_plain(uint32_t slice, const uint16_t *positions, size_t n, size_t k,
+                        ps_encoding *plain, uint8_t *room)
+{
+    size_t bytes = k * sizeof(float);
+
+    psgd__v1__encoding__init(&plain->msg);
+    if (k < n) {
+        memmove(room + ps_positions_bytes(n, k), room, bytes);
+        bytes += ps_positions_write(positions, n, k, room);
+        psgd__v1__topk__init(&plain->u.topk);
+        plain->u.topk.count = (uint32_t)k;
+        plain->msg.topk = &plain->u.topk;
+        plain->msg.codec_case = PSGD__V1__ENCODING__CODEC_TOPK;
+    } else {
+        psgd__v1__f32__init(&plain->u.f32);
+        plain->msg.f32 = &plain->u.f32;
+        plain->msg.codec_case = PSGD__V1__ENCODING__CODEC_F32;
+    }
+    finish(plain, slice, bytes);
+    return bytes;
+}
+
+/* Decodes the encoding of a script to few values with positions, or to float32. No check can tell
+ * whether the script's code will fail, so it is run at once. */
 static ps_status decode_script(const ps_codec *expected, const Psgd__V1__Encoding **head,
-                               const uint8_t **in, size_t *len, size_t n, Psgd__V1__Encoding *plain,
+                               const uint8_t **in, size_t *len, size_t n, ps_encoding *plain,
                                uint8_t *room)
 {
-    static Psgd__V1__F32 f32 = PSGD__V1__F32__INIT;
     float *values = (float *)(void *)room;
-    ps_status st = ps_codec_decode(expected, *head, *in, *len, PS_INTO_SET, values, n);
+    uint16_t positions[PS_CODEC_VALUES / 2];
+    const ps_codec *codec;
+    ps_status st = resolve(expected, *head, *len, &codec);
+    size_t k = n;
 
-    if (!ps_is_ok(&st) || *len == 0) {
+    if (!ps_is_ok(&st) || codec == NULL) {
         return st;
     }
-    psgd__v1__encoding__init(plain);
-    plain->slice = (*head)->slice;
-    plain->codec_case = PSGD__V1__ENCODING__CODEC_F32;
-    plain->f32 = &f32;
-    *len = n * sizeof *values;
-    plain->payload_bytes = (uint32_t)*len;
-    *in = room;
-    *head = plain;
+    st = is_staged(*head) ? ps_stages_decode(codec, *head, *in, *len, PS_INTO_SET, values, n)
+                          : codec->decode_few(*head, *in, *len, values, positions, n, &k);
+    if (ps_is_ok(&st)) {
+        *len = put_plain((*head)->slice, positions, n, k, plain, room);
+        *in = room;
+        *head = &plain->msg;
+    }
     return st;
 }
 
 ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
-                              const uint8_t **in, size_t *len, size_t n, Psgd__V1__Encoding *plain,
+                              const uint8_t **in, size_t *len, size_t n, ps_encoding *plain,
                               uint8_t *room)
 {
     const ps_codec *codec;
@@ -276,11 +309,11 @@ ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding
     if (!ps_is_ok(&st)) {
         return st;
     }
-    *plain = **head;
-    plain->lossless = PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED;
-    plain->payload_bytes = (uint32_t)*len;
-    plain->raw_bytes = 0;
-    *head = plain;
+    plain->msg = **head;
+    plain->msg.lossless = PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED;
+    plain->msg.payload_bytes = (uint32_t)*len;
+    plain->msg.raw_bytes = 0;
+    *head = &plain->msg;
     return st;
 }
 

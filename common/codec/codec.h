@@ -93,12 +93,13 @@ PS_MUST_USE ps_status ps_codec_check_finite(const ps_codec *expected,
 
 /* Removes the compression, and decodes what a script encoded, for callers that check an encoding on
  * arrival and decode it later. *head, *in and *len become an encoding of the same values in `plain`
- * and `room` (PS_CODEC_ROOM, aligned for floats). The old *head must outlive the new one. An
- * encoding that is neither compressed nor a script's stays as it is, unchecked. Fails as
- * ps_codec_check does, but does not run the codec's own check; for a script as ps_codec_decode. */
+ * and `room` (PS_CODEC_ROOM, aligned for floats): few values of a script one of topk, others of a
+ * script one of f32. The old *head must outlive the new one. An encoding that is neither compressed
+ * nor a script's stays as it is, unchecked. Fails as ps_codec_check does, but does not run the
+ * codec's own check; for a script as ps_codec_decode. */
 PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
                                           const uint8_t **in, size_t *len, size_t n,
-                                          Psgd__V1__Encoding *plain, uint8_t *room);
+                                          ps_encoding *plain, uint8_t *room);
 
 /* Decodes by the codec of the head. payload_bytes 0 means zeros, with any codec or none. Fails as
  * ps_codec_check does; y is then unchanged. */

@@ -171,6 +171,12 @@ typedef struct ps_codec {
      * DATA_LOSS. y is unchanged on failure. */
     PS_MUST_USE ps_status (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                     ps_into into, float *y, size_t n);
+    /* (optional) Decodes an encoding that check has accepted to n values, as decode does. If most
+     * of them are 0, may write only the others, *k of them, to y, and their positions, ascending,
+     * to `positions`, which has room for PS_CODEC_VALUES / 2. Else sets *k to n. */
+    PS_MUST_USE ps_status (*decode_few)(const Psgd__V1__Encoding *head, const uint8_t *in,
+                                        size_t len, float *y, uint16_t *positions, size_t n,
+                                        size_t *k);
 
     const ps_codec_ahead *ahead; /* (optional) */
 } ps_codec;

@@ -314,25 +314,35 @@ static ps_sandbox_value copy_value(const volatile ps_sandbox_value *from)
         .kind = from->kind, .at = from->at, .count = from->count, .as.integer = from->as.integer};
 }
 
-/* Writes the values of a sparse result to y (n). `v` is a copy of what the sandbox wrote, which may
- * be anything. */
-static ps_status take_sparse(const ps_sandbox_memory *shared, const ps_sandbox_value *v, float *y,
-                             size_t n)
+/* Reads a sparse result, as *r asks for it. `v` is a copy of what the sandbox wrote, which may be
+ * anything. */
+static ps_status take_sparse(const ps_sandbox_memory *shared, const ps_sandbox_value *v,
+                             ps_script_value *r)
 {
-    uint16_t at[PS_SANDBOX_SPARSE_MAX];
+    uint16_t room[PS_SANDBOX_SPARSE_MAX], *at = r->positions != NULL ? r->positions : room;
     size_t k = (uint64_t)v->as.integer <= PS_SANDBOX_SPARSE_MAX ? (size_t)v->as.integer : SIZE_MAX;
     const uint8_t *floats = shared->out + v->at;
+    float *y = r->out;
 
     if (k == SIZE_MAX || v->at > PS_SANDBOX_ROOM ||
         k * (sizeof *y + sizeof at[0]) > PS_SANDBOX_ROOM - v->at) {
         return ps_fail(PS_FAILED_PRECONDITION, "returns a sparse vector that is too long");
     }
     copy((uint8_t *)at, floats + k * sizeof *y, k * sizeof at[0]);
-    memset(y, 0, n * sizeof *y);
     for (size_t i = 0; i < k; i++) {
-        if (at[i] >= n) {
-            return ps_fail(PS_FAILED_PRECONDITION, "returns value %u of a vector of %zu", at[i], n);
+        if (at[i] >= r->count || (i > 0 && at[i] <= at[i - 1])) {
+            return ps_fail(PS_FAILED_PRECONDITION,
+                           "returns value %u of a vector of %u, not in ascending order", at[i],
+                           r->count);
         }
+    }
+    if (r->positions != NULL) {
+        r->kind = PS_SANDBOX_SPARSE;
+        copy(r->out, floats, k * sizeof *y);
+        return ps_ok();
+    }
+    memset(y, 0, r->count * sizeof *y);
+    for (size_t i = 0; i < k; i++) {
         memcpy(&y[at[i]], floats + i * sizeof *y, sizeof *y);
     }
     return ps_ok();
@@ -367,7 +377,7 @@ static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_v
                        r->count);
     }
     if (is_sparse) {
-        return take_sparse(shared, v, r->out, r->count);
+        return take_sparse(shared, v, r);
     }
     if (r->kind == PS_SANDBOX_VECTOR || r->kind == PS_SANDBOX_WRITER ||
         r->kind == PS_SANDBOX_TEXT) {

@@ -101,6 +101,11 @@ typedef struct ps_script_value {
     int64_t integer;
     const void *in; /* of an argument: its elements or bytes */
     void *out;      /* of a result: room for `count` elements or bytes, the caller's */
+    /* of a result that is a vector: room for PS_SANDBOX_SPARSE_MAX positions. If the vector is
+     * sparse, `integer` becomes the number of values that are given, `out` gets these and
+     * `positions` their positions, ascending, and `kind` becomes PS_SANDBOX_SPARSE. NULL: `out`
+     * gets all values. */
+    uint16_t *positions;
 } ps_script_value;
 
 /* Calls a function. Results must be of the kind and, for vectors, the count that `results` says; a

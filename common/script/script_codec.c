@@ -102,27 +102,49 @@ static ps_status check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t
     return ps_ok();
 }
 
+/* Decodes n > 0 values to *result, which says how (ps_script_value). */
+static ps_status decode_to(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n,
+                           ps_script_value *result)
+{
+    ps_script_value arguments[DECODE_ARGUMENTS];
+    ps_status st = check(head, in, len, n);
+    ps_script *script = ps_script_of_id(head->script->id);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    decode_arguments(in, len, n, arguments);
+    if (!ps_script_ahead_take(script, (ps_ahead_id){head, len}, result, &st) &&
+        !ps_script_ahead_take_back(script, in, len, result, &st)) {
+        st = ps_script_call(script, "decode", arguments, DECODE_ARGUMENTS, result, 1);
+    }
+    return st;
+}
+
 static ps_status decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, ps_into into,
                         float *y, size_t n)
 {
     float room[PS_CODEC_VALUES];
     ps_script_value result = {
         .kind = PS_SANDBOX_VECTOR, .count = (uint32_t)n, .out = into == PS_INTO_SET ? y : room};
-    ps_script_value arguments[DECODE_ARGUMENTS];
-    ps_status st = check(head, in, len, n);
-    ps_script *script = ps_script_of_id(head->script->id);
+    ps_status st = n > 0 ? decode_to(head, in, len, n, &result) : check(head, in, len, n);
 
-    if (!ps_is_ok(&st) || n == 0) {
-        return st;
-    }
-    decode_arguments(in, len, n, arguments);
-    if (!ps_script_ahead_take(script, (ps_ahead_id){head, len}, &result, &st) &&
-        !ps_script_ahead_take_back(script, in, len, &result, &st)) {
-        st = ps_script_call(script, "decode", arguments, DECODE_ARGUMENTS, &result, 1);
-    }
     for (size_t i = 0; i < n && into == PS_INTO_ADD && ps_is_ok(&st); i++) {
         y[i] += room[i];
     }
+    return st;
+}
+
+_Static_assert(PS_SANDBOX_SPARSE_MAX == PS_CODEC_VALUES / 2, "positions of decode_few have room");
+
+static ps_status decode_few(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, float *y,
+                            uint16_t *positions, size_t n, size_t *k)
+{
+    ps_script_value result = {
+        .kind = PS_SANDBOX_VECTOR, .count = (uint32_t)n, .out = y, .positions = positions};
+    ps_status st = n > 0 ? decode_to(head, in, len, n, &result) : check(head, in, len, n);
+
+    *k = result.kind == PS_SANDBOX_SPARSE ? (size_t)result.integer : n;
     return st;
 }
 
@@ -166,6 +188,7 @@ static const ps_codec any = {
     .depends_on_data = true,
     .check = check,
     .decode = decode,
+    .decode_few = decode_few,
     .ahead = &ahead,
 };
 
@@ -186,6 +209,7 @@ void ps_script_codec_make(const ps_script_about *about, ps_script_plugin *plugin
         .encode = encode,
         .check = check,
         .decode = decode,
+        .decode_few = decode_few,
         .ahead = &ahead,
     };
     memcpy(plugin->params + n, wraps, sizeof wraps);

@@ -92,7 +92,7 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     ps_status st = ps_book_check_worker(&store->book, worker, contributor);
     int64_t began_ns = ps_trace_begin();
     const shard_slice *slice;
-    Psgd__V1__Encoding plain;
+    ps_encoding plain;
     _Alignas(float) uint8_t room[PS_CODEC_ROOM];
     size_t came = len;
     uint32_t s;

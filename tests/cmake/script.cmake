@@ -4,6 +4,9 @@ ps_test(system test_script ps_script)
 add_dependencies(test_script psgd-sandbox)
 target_compile_definitions(test_script PRIVATE PS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 set_property(TEST test_script APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
+ps_test(system test_script_values ps_script)
+add_dependencies(test_script_values psgd-sandbox)
+set_property(TEST test_script_values APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
 
 # a sandbox that an attacker has taken over
 set(taken_slow 3)

@@ -60,7 +60,7 @@ static void decompress(const Psgd__V1__Encoding *head, const uint8_t *bytes, siz
 {
     ps_status whole = ps_codec_check(NULL, head, bytes, len, n), st;
     uint8_t room[PS_CODEC_ROOM];
-    Psgd__V1__Encoding plain;
+    ps_encoding plain;
     float y[255] = {0}, same[255] = {0};
 
     if (ps_is_ok(&whole)) {

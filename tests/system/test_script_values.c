@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_script_values.c - what codecs of jobs hand over to a service. */
+#include "common/codec/codec.h"
+#include "common/script/script_impl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A codec that sends the x:largest(count) values; `count` and the rest of decode are put in. */
+#define SENDS_LARGEST(count, decoded)                                                              \
+    "return { kind = 'codec', name = 'few', bits = 32, encode = function(x, params, key, out)\n"   \
+    "    local at = x:largest(" count ") out:u16(#at) out:positions(at, #x)\n"                     \
+    "    out:floats(x:gather(at)) end,\n"                                                          \
+    "decode = function(bytes, n) local k = bytes:u16() local at = bytes:positions(k, n)\n"         \
+    "    return bytes:floats(k):scatter(at, n)" decoded " end }"
+
+static ps_script *open_text(const char *text)
+{
+    ps_script_about about;
+    ps_status st = ps_script_describe(text, strlen(text), &about);
+
+    assert_string_equal(st.text, "");
+    return ps_script_open("a.lua", text, strlen(text), &about);
+}
+
+/* Encodes x (n) and checks that receivers which decode later get `wire`, with the values that
+ * decode gives. */
+static void check_handed_on(const char *text, const float *x, size_t n,
+                            Psgd__V1__Encoding__CodecCase wire)
+{
+    static uint8_t bytes[PS_CODEC_ROOM];
+    static _Alignas(float) uint8_t room[PS_CODEC_ROOM];
+    static float a[PS_CODEC_VALUES], b[PS_CODEC_VALUES];
+    ps_script *script = open_text(text);
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    ps_encoding head, plain;
+    size_t len = ps_codec_encode(codec, &params, 1, 5, x, n, bytes, &head);
+    const Psgd__V1__Encoding *at = &head.msg;
+    const uint8_t *in = bytes;
+    ps_status st = ps_codec_decode(codec, at, in, len, PS_INTO_SET, a, n);
+
+    assert_string_equal(st.text, "");
+    st = ps_codec_decompress(codec, &at, &in, &len, n, &plain, room);
+    assert_string_equal(st.text, "");
+    assert_int_equal(at->codec_case, wire);
+    assert_int_equal(at->slice, 5);
+    st = ps_codec_check(codec, at, in, len, n);
+    assert_string_equal(st.text, "");
+    memset(b, 0xff, sizeof b);
+    st = ps_codec_decode(codec, at, in, len, PS_INTO_SET, b, n);
+    assert_string_equal(st.text, "");
+    assert_memory_equal(a, b, n * sizeof a[0]);
+    ps_script_close(script);
+}
+
+static void test_few_values_are_handed_on_as_few(void **state)
+{
+    static float x[PS_CODEC_VALUES];
+
+    (void)state;
+    for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
+        x[i] = (float)(i * 7919 % PS_CODEC_VALUES) - 8000.5f;
+    }
+    check_handed_on(SENDS_LARGEST("#x // 100 + 1", ""), x, PS_CODEC_VALUES,
+                    PSGD__V1__ENCODING__CODEC_TOPK);
+    check_handed_on(SENDS_LARGEST("#x // 2", ""), x, PS_CODEC_VALUES,
+                    PSGD__V1__ENCODING__CODEC_TOPK);
+    check_handed_on(SENDS_LARGEST("#x // 2", ""), x, 9, PSGD__V1__ENCODING__CODEC_TOPK);
+    check_handed_on(SENDS_LARGEST("#x // 2 + 1", ""), x, 9, PSGD__V1__ENCODING__CODEC_F32);
+    check_handed_on(SENDS_LARGEST("0", ""), x, 9, PSGD__V1__ENCODING__CODEC_TOPK);
+    check_handed_on(SENDS_LARGEST("1", " + 1"), x, 9, PSGD__V1__ENCODING__CODEC_F32);
+}
+
+/* Reads a sparse result of `values` values, k of which stand in the shared memory at byte `at`,
+ * with these positions. Returns whether it is taken. */
+static bool is_taken(ps_sandbox_memory *shared, uint32_t values, int64_t k, uint32_t at,
+                     const uint16_t *positions, bool as_few)
+{
+    static float y[PS_CODEC_VALUES];
+    static uint16_t room[PS_SANDBOX_SPARSE_MAX];
+    ps_script_value r = {
+        .kind = PS_SANDBOX_VECTOR, .count = values, .out = y, .positions = as_few ? room : NULL};
+    const float two[] = {4, 5};
+    ps_status st;
+
+    memset(y, 0, sizeof y);
+    shared->result_count = 1;
+    shared->results[0] =
+        (ps_sandbox_value){.kind = PS_SANDBOX_SPARSE, .at = at, .count = values, .as.integer = k};
+    if (positions != NULL) {
+        memcpy(shared->out + at, two, sizeof two);
+        memcpy(shared->out + at + sizeof two, positions, 2 * sizeof *positions);
+    }
+    st = ps_script_take_results(shared, 0, &r, 1);
+    if (ps_is_ok(&st) && as_few) {
+        assert_int_equal(r.kind, PS_SANDBOX_SPARSE);
+        assert_int_equal(r.integer, k);
+        assert_memory_equal(room, positions, 2 * sizeof *positions);
+        assert_true(y[0] == 4 && y[1] == 5);
+    } else if (ps_is_ok(&st)) {
+        assert_int_equal(r.kind, PS_SANDBOX_VECTOR);
+        assert_true(y[positions[0]] == 4 && y[positions[1]] == 5);
+    }
+    return ps_is_ok(&st);
+}
+
+/* Whatever a sandbox writes, the positions that a service reads ascend and are of the slice. */
+static void test_positions_ascend_and_are_of_the_slice(void **state)
+{
+    ps_sandbox_memory *shared = calloc(1, sizeof *shared);
+
+    (void)state;
+    assert_non_null(shared);
+    for (int as_few = 0; as_few < 2; as_few++) {
+        assert_true(is_taken(shared, 8, 2, 64, (const uint16_t[]){1, 7}, as_few));
+        assert_false(is_taken(shared, 8, 2, 64, (const uint16_t[]){1, 8}, as_few));
+        assert_false(is_taken(shared, 8, 2, 64, (const uint16_t[]){3, 3}, as_few));
+        assert_false(is_taken(shared, 8, 2, 64, (const uint16_t[]){3, 1}, as_few));
+        assert_false(is_taken(shared, 8, -1, 64, NULL, as_few));
+        assert_false(
+            is_taken(shared, PS_CODEC_VALUES, PS_SANDBOX_SPARSE_MAX + 1, 64, NULL, as_few));
+        assert_false(is_taken(shared, 8, 2, PS_SANDBOX_ROOM - 11, NULL, as_few));
+        assert_false(is_taken(shared, 8, 2, UINT32_MAX, NULL, as_few));
+    }
+    free(shared);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few_values_are_handed_on_as_few),
+        cmocka_unit_test(test_positions_ascend_and_are_of_the_slice),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
