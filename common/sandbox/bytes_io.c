@@ -17,25 +17,23 @@ const char ps_type_reader[] = "reader", ps_type_writer[] = "writer";
 
 void ps_reader_new(lua_State *lua, const uint8_t *p, size_t n)
 {
-    ps_reader *r = lua_newuserdatauv(lua, sizeof *r, 0);
+    ps_reader *r = ps_value_new(lua, ps_type_reader, sizeof *r, 0);
 
-    *r = (ps_reader){.p = p, .n = n};
-    luaL_setmetatable(lua, ps_type_reader);
+    *r = (ps_reader){.type = r->type, .p = p, .n = n};
 }
 
 ps_writer *ps_writer_new(lua_State *lua, uint8_t *p, size_t room)
 {
-    ps_writer *w = lua_newuserdatauv(lua, sizeof *w, 0);
+    ps_writer *w = ps_value_new(lua, ps_type_writer, sizeof *w, 0);
 
-    *w = (ps_writer){.p = p, .room = room};
-    luaL_setmetatable(lua, ps_type_writer);
+    *w = (ps_writer){.type = w->type, .p = p, .room = room};
     return w;
 }
 
 /* Returns where the next n bytes are; raises an error if there are fewer. */
 static const uint8_t *take(lua_State *lua, size_t n)
 {
-    ps_reader *r = luaL_checkudata(lua, 1, ps_type_reader);
+    ps_reader *r = ps_value_at(lua, 1, ps_type_reader);
 
     if (n > r->n - r->at) {
         luaL_error(lua, "%I bytes are read where %I are left", (lua_Integer)n,
@@ -47,7 +45,7 @@ static const uint8_t *take(lua_State *lua, size_t n)
 
 static uint8_t *append(lua_State *lua, size_t n)
 {
-    ps_writer *w = luaL_checkudata(lua, 1, ps_type_writer);
+    ps_writer *w = ps_value_at(lua, 1, ps_type_writer);
 
     if (n > w->room - w->n) {
         luaL_error(lua,
@@ -240,7 +238,7 @@ static int write_huffman(lua_State *lua)
 /* in:huffman(n, symbols): pushes n codes, which take all bytes that are left. */
 static int read_huffman(lua_State *lua)
 {
-    ps_reader *r = luaL_checkudata(lua, 1, ps_type_reader);
+    ps_reader *r = ps_value_at(lua, 1, ps_type_reader);
     size_t n = ps_count_at(lua, 2, PS_CODEC_VALUES), len = r->n - r->at;
     unsigned symbols = (unsigned)ps_count_at(lua, 3, PS_HUFFMAN_SYMBOLS);
     const uint8_t *in = take(lua, len);
@@ -255,7 +253,7 @@ static int read_huffman(lua_State *lua)
 /* Pushes the number of bytes that are left to read. */
 static int reader_length(lua_State *lua)
 {
-    const ps_reader *r = luaL_checkudata(lua, 1, ps_type_reader);
+    const ps_reader *r = ps_value_at(lua, 1, ps_type_reader);
 
     lua_pushinteger(lua, (lua_Integer)(r->n - r->at));
     return 1;
@@ -263,7 +261,7 @@ static int reader_length(lua_State *lua)
 
 static int writer_length(lua_State *lua)
 {
-    const ps_writer *w = luaL_checkudata(lua, 1, ps_type_writer);
+    const ps_writer *w = ps_value_at(lua, 1, ps_type_writer);
 
     lua_pushinteger(lua, (lua_Integer)w->n);
     return 1;

@@ -179,7 +179,7 @@ static void set(lua_State *lua, int table, const char *name, int index)
 int ps_compute_map(lua_State *lua)
 {
     enum { NUMBER = 2, COUNT, KEY, FROM, TO, TEXT, NUMBERS, WRITER, RECORDS, PART };
-    ps_writer *to = luaL_checkudata(lua, WRITER, ps_type_writer);
+    ps_writer *to = ps_value_at(lua, WRITER, ps_type_writer);
     lua_Integer n;
     int keys;
 
@@ -311,9 +311,9 @@ static void put_record(lua_State *lua, ps_writer *to, bool goes_on)
 
 int ps_compute_merge(lua_State *lua)
 {
-    ps_reader *in = luaL_checkudata(lua, READER, ps_type_reader);
+    ps_reader *in = ps_value_at(lua, READER, ps_type_reader);
     bool goes_on = lua_toboolean(lua, GOES_ON);
-    ps_writer *to = luaL_checkudata(lua, WRITER, ps_type_writer);
+    ps_writer *to = ps_value_at(lua, WRITER, ps_type_writer);
     ps_keyed record, before = {.at = NULL};
 
     (void)push_function(lua, "reduce");

@@ -10,6 +10,7 @@
 #include "common/sandbox/vm.h"
 #include "common/script/sandbox_protocol.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,8 @@ static void wait_for_turn(ps_sandbox_memory *shared)
 
     while ((turn = atomic_load_explicit(&shared->turn, memory_order_acquire)) !=
            PS_SANDBOX_CALLED) {
-        syscall(SYS_futex, &shared->turn, FUTEX_WAIT, turn, &look, NULL, 0);
-        if ((uint64_t)getppid() != shared->service) {
+        if (syscall(SYS_futex, &shared->turn, FUTEX_WAIT, turn, &look, NULL, 0) != 0 &&
+            errno == ETIMEDOUT && (uint64_t)getppid() != shared->service) {
             _exit(0);
         }
     }

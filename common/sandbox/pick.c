@@ -25,9 +25,8 @@ uint16_t *ps_positions_new(lua_State *lua, size_t n)
     if (n > PICK_MAX) {
         luaL_error(lua, "%I positions; at most %d are allowed", (lua_Integer)n, PICK_MAX);
     }
-    v = lua_newuserdatauv(lua, sizeof *v + n * sizeof v->p[0], 0);
+    v = ps_value_new(lua, ps_type_positions, sizeof *v + n * sizeof v->p[0], 0);
     v->n = n;
-    luaL_setmetatable(lua, ps_type_positions);
     return v->p;
 }
 
@@ -38,20 +37,19 @@ uint8_t *ps_codes_new(lua_State *lua, size_t n)
     if (n > PICK_MAX) {
         luaL_error(lua, "%I codes; at most %d are allowed", (lua_Integer)n, PICK_MAX);
     }
-    v = lua_newuserdatauv(lua, sizeof *v + n, 0);
+    v = ps_value_new(lua, ps_type_codes, sizeof *v + n, 0);
     v->n = n;
-    luaL_setmetatable(lua, ps_type_codes);
     return v->p;
 }
 
 const ps_positions *ps_positions_at(lua_State *lua, int index)
 {
-    return luaL_checkudata(lua, index, ps_type_positions);
+    return ps_value_at(lua, index, ps_type_positions);
 }
 
 const ps_codes *ps_codes_at(lua_State *lua, int index)
 {
-    return luaL_checkudata(lua, index, ps_type_codes);
+    return ps_value_at(lua, index, ps_type_codes);
 }
 
 PS_CLONES(largest_code, (p, n, most), const uint8_t *restrict p, size_t n, uint8_t *restrict most)
@@ -84,6 +82,17 @@ static const ps_vector *slice_at(lua_State *lua, int index)
 
 /* ---- Positions ---- */
 
+/* Returns whether one of the values at the positions (k) is NaN. */
+static bool has_nan(const float *x, const uint16_t *positions, size_t k)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < k; i++) {
+        has |= isnan(x[positions[i]]);
+    }
+    return has;
+}
+
 /* x:largest(k): pushes the positions of the k largest magnitudes; of equal ones the first. */
 static int vector_largest(lua_State *lua)
 {
@@ -92,7 +101,12 @@ static int vector_largest(lua_State *lua)
     uint16_t room[PS_CODEC_VALUES];
 
     if (k > 0) {
-        ps_choose_largest(ps_vector_settled(lua, x), x->n, k, room);
+        ps_choose_largest(x->p, x->n, k, room);
+        /* NaN are the largest, so if there is one, it was chosen; which of them depends on bits
+         * that are not the same on every processor */
+        if (has_nan(x->p, room, k)) {
+            ps_choose_largest(ps_vector_settled(lua, x), x->n, k, room);
+        }
     }
     memcpy(ps_positions_new(lua, k), room, k * sizeof room[0]);
     return 1;
@@ -308,7 +322,7 @@ static const luaL_Reg code_events[] = {{"__len", codes_length}, {NULL, NULL}};
 
 void ps_type_open(lua_State *lua, const char *name, const luaL_Reg *methods, const luaL_Reg *events)
 {
-    luaL_newmetatable(lua, name);
+    ps_type_new(lua, name);
     luaL_setfuncs(lua, events, 0);
     lua_newtable(lua);
     luaL_setfuncs(lua, methods, 0);

@@ -12,7 +12,9 @@
 
 enum { PS_VECTOR_VALUES = 1 << 20 }; /* most values of a vector */
 
+/* Each value begins with its type, one of ps_type_..., by its address. */
 typedef struct ps_vector {
+    const char *type;
     size_t n;
     /* (n): the member `own`, or memory that outlives the call. NULL: the values of a sparse vector
      * that ps_vector_at has not formed yet */
@@ -27,12 +29,14 @@ typedef struct ps_vector {
 
 /* Ascending positions in a slice. */
 typedef struct ps_positions {
+    const char *type;
     size_t n;
     uint16_t p[];
 } ps_positions;
 
 /* Small numbers, 0 to 255. */
 typedef struct ps_codes {
+    const char *type;
     size_t n;
     uint8_t p[];
 } ps_codes;
@@ -40,14 +44,21 @@ typedef struct ps_codes {
 /* Bytes to read, of which `at` have been read; and room for bytes to write, of which `n` have been
  * written. */
 typedef struct ps_reader {
+    const char *type;
     const uint8_t *p;
     size_t n, at;
 } ps_reader;
 typedef struct ps_writer {
+    const char *type;
     uint8_t *p;
     size_t room, n;
 } ps_writer;
 
+/* Pushes a new value of a type, of so many bytes and with so many user values. The caller writes
+ * all members but `type`. */
+void *ps_value_new(lua_State *lua, const char *type, size_t bytes, int user_values);
+/* Returns the argument at `index`, or raises an error unless it is of the type. */
+void *ps_value_at(lua_State *lua, int index, const char *type);
 /* Pushes a new vector whose n values the caller writes. Raises an error above PS_VECTOR_VALUES. */
 float *ps_vector_new(lua_State *lua, size_t n);
 /* Pushes a vector of n values, PS_SANDBOX_SPARSE_VALUES at most, that are x at the ascending
@@ -88,6 +99,8 @@ size_t ps_count_at(lua_State *lua, int index, size_t most);
 void ps_vector_open(lua_State *lua); /* leaves the table `vec` on the stack */
 void ps_pick_open(lua_State *lua);
 void ps_bytes_open(lua_State *lua);
+/* Pushes a new metatable, which values of the type get. */
+void ps_type_new(lua_State *lua, const char *name);
 /* Defines a type in a Lua state: `methods` are called as x:name(), `events` are its metamethods. */
 void ps_type_open(lua_State *lua, const char *name, const luaL_Reg *methods,
                   const luaL_Reg *events);

@@ -18,6 +18,33 @@ const char ps_type_vector[] = "vector";
 
 /* ---- Values ---- */
 
+/* The types' metatables stand in the registry under the types' addresses: strings would have to be
+ * looked up. */
+void ps_type_new(lua_State *lua, const char *name)
+{
+    luaL_newmetatable(lua, name);
+    lua_pushvalue(lua, -1);
+    lua_rawsetp(lua, LUA_REGISTRYINDEX, name);
+}
+
+void *ps_value_new(lua_State *lua, const char *type, size_t bytes, int user_values)
+{
+    const char **v = lua_newuserdatauv(lua, bytes, user_values);
+
+    *v = type;
+    lua_rawgetp(lua, LUA_REGISTRYINDEX, type);
+    lua_setmetatable(lua, -2);
+    return v;
+}
+
+void *ps_value_at(lua_State *lua, int index, const char *type)
+{
+    /* code gets no userdata that ps_value_new has not made */
+    const char **v = lua_type(lua, index) == LUA_TUSERDATA ? lua_touserdata(lua, index) : NULL;
+
+    return v != NULL && *v == type ? (void *)v : luaL_checkudata(lua, index, type);
+}
+
 float *ps_vector_new(lua_State *lua, size_t n)
 {
     ps_vector *v;
@@ -28,19 +55,17 @@ float *ps_vector_new(lua_State *lua, size_t n)
                    (int)(n > INT32_MAX ? INT32_MAX : n), PS_VECTOR_VALUES);
     }
     values = ps_out_room_spare(n * sizeof(float));
-    v = lua_newuserdatauv(lua, sizeof *v + (values == NULL ? n * sizeof(float) : 0), 0);
+    v = ps_value_new(lua, ps_type_vector, sizeof *v + (values == NULL ? n * sizeof(float) : 0), 0);
     values = values != NULL ? values : v->own;
-    *v = (ps_vector){.n = n, .p = values};
-    luaL_setmetatable(lua, ps_type_vector);
+    *v = (ps_vector){.type = v->type, .n = n, .p = values};
     return values;
 }
 
 void ps_vector_view(lua_State *lua, const float *p, size_t n)
 {
-    ps_vector *v = lua_newuserdatauv(lua, sizeof *v, 0);
+    ps_vector *v = ps_value_new(lua, ps_type_vector, sizeof *v, 0);
 
-    *v = (ps_vector){.n = n, .p = p};
-    luaL_setmetatable(lua, ps_type_vector);
+    *v = (ps_vector){.type = v->type, .n = n, .p = p};
 }
 
 uint32_t ps_vector_largest(const ps_vector *v)
@@ -75,12 +100,11 @@ void ps_push_settled(lua_State *lua, double x)
 
 void ps_vector_sparse(lua_State *lua, const float *x, const uint16_t *at, size_t k, size_t n)
 {
-    ps_vector *v = lua_newuserdatauv(lua, sizeof *v + k * (sizeof *x + sizeof *at), 1);
+    ps_vector *v = ps_value_new(lua, ps_type_vector, sizeof *v + k * (sizeof *x + sizeof *at), 1);
 
-    *v = (ps_vector){.n = n, .kept = (uint32_t)k};
+    *v = (ps_vector){.type = v->type, .n = n, .kept = (uint32_t)k};
     memcpy(v->own, x, k * sizeof *x);
     memcpy(v->own + k, at, k * sizeof *at);
-    luaL_setmetatable(lua, ps_type_vector);
 }
 
 const uint16_t *ps_vector_positions(const ps_vector *v)
@@ -90,7 +114,7 @@ const uint16_t *ps_vector_positions(const ps_vector *v)
 
 const ps_vector *ps_vector_sparse_at(lua_State *lua, int index)
 {
-    const ps_vector *v = luaL_checkudata(lua, index, ps_type_vector);
+    const ps_vector *v = ps_value_at(lua, index, ps_type_vector);
 
     return v->p == NULL ? v : NULL;
 }
@@ -113,7 +137,7 @@ static void form(lua_State *lua, int index, ps_vector *v)
 
 const ps_vector *ps_vector_at(lua_State *lua, int index)
 {
-    ps_vector *v = luaL_checkudata(lua, index, ps_type_vector);
+    ps_vector *v = ps_value_at(lua, index, ps_type_vector);
 
     if (v->p == NULL) {
         form(lua, index, v);
@@ -571,7 +595,7 @@ static void add_operator(lua_State *lua, const char *event, const char *method)
 
 void ps_vector_open(lua_State *lua)
 {
-    luaL_newmetatable(lua, ps_type_vector);
+    ps_type_new(lua, ps_type_vector);
     lua_newtable(lua);
     luaL_setfuncs(lua, methods, 0);
     for (size_t i = 0; i < sizeof binaries / sizeof binaries[0]; i++) {

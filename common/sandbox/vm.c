@@ -5,6 +5,7 @@
 #include "common/sandbox/allowed.h"
 #include "common/sandbox/compute.h"
 #include "common/sandbox/describe_plugin.h"
+#include "common/sandbox/lua_pool.h"
 #include "common/sandbox/out_room.h"
 #include "common/sandbox/values.h"
 
@@ -17,8 +18,8 @@
 #include <string.h>
 
 enum {
-    HOOK_EVERY = 1000,          /* Lua instructions between two checks of the budget */
-    COLLECT_ABOVE = 1024 * 1024 /* bytes in use after a call, above which garbage is collected */
+    HOOK_EVERY = 1000,         /* Lua instructions between two checks of the budget */
+    COLLECT_ABOVE = 256 * 1024 /* bytes in use after a call, above which garbage is collected */
 };
 
 /* The one state of the process. */
@@ -31,6 +32,40 @@ static struct {
     ps_plugin_numbers numbers;
 } vm;
 
+/* Their addresses are keys of Lua's registry: of the table that is the globals of code, and of a
+ * table of functions by name (keep_stateless). */
+static const char globals, stateless;
+
+/* Frees p (bytes), which may be NULL. */
+static void release(void *p, size_t bytes)
+{
+    if (ps_lua_pool_has(p)) {
+        ps_lua_pool_give(p, bytes);
+    } else {
+        free(p);
+    }
+}
+
+/* Does what realloc does, for `bytes` > 0. */
+static void *resize(void *old, size_t old_bytes, size_t bytes)
+{
+    void *p;
+
+    if (ps_lua_pool_has(old) && ps_lua_pool_is_same(old_bytes, bytes)) {
+        return old;
+    }
+    p = ps_lua_pool_take(bytes);
+    if (p == NULL && !ps_lua_pool_has(old)) {
+        return realloc(old, bytes);
+    }
+    p = p != NULL ? p : malloc(bytes);
+    if (p != NULL && old != NULL) {
+        memcpy(p, old, old_bytes < bytes ? old_bytes : bytes);
+        release(old, old_bytes);
+    }
+    return p;
+}
+
 static void *allocate(void *arg, void *old, size_t old_bytes, size_t bytes)
 {
     void *p;
@@ -38,14 +73,14 @@ static void *allocate(void *arg, void *old, size_t old_bytes, size_t bytes)
     (void)arg;
     old_bytes = old == NULL ? 0 : old_bytes; /* for a new object Lua passes its type here */
     if (bytes == 0) {
-        free(old);
+        release(old, old_bytes);
         vm.used -= old_bytes;
         return NULL;
     }
     if (bytes > old_bytes && (vm.used > vm.budget || bytes - old_bytes > vm.budget - vm.used)) {
         return NULL;
     }
-    p = realloc(old, bytes);
+    p = resize(old, old_bytes, bytes);
     if (p == NULL && bytes <= old_bytes) {
         p = old; /* Lua expects that shrinking succeeds */
     }
@@ -79,10 +114,22 @@ static int panic(lua_State *lua)
 
 /* ---- Calls ---- */
 
+/* Gives the function at `index` the library as its globals, the upvalue _ENV: code may have
+ * assigned to it. */
+static void reset_globals(lua_State *lua, int index)
+{
+    index = lua_absindex(lua, index);
+    lua_rawgetp(lua, LUA_REGISTRYINDEX, &globals);
+    if (lua_setupvalue(lua, index, 1) == NULL) {
+        lua_pop(lua, 1);
+    }
+}
+
 /* Runs the job's file anew and pushes the table that it returns, the plugin. */
 static void push_plugin(lua_State *lua)
 {
     lua_getfield(lua, LUA_REGISTRYINDEX, "chunk");
+    reset_globals(lua, -1);
     lua_call(lua, 0, 1);
     if (lua_type(lua, -1) != LUA_TTABLE) {
         luaL_error(lua, "the file returns a %s; it has to return a table", luaL_typename(lua, -1));
@@ -103,7 +150,7 @@ static void push_numbers(lua_State *lua, const ps_sandbox_value *v)
 {
     const uint8_t *in = bytes_of(lua, v, sizeof(double));
 
-    lua_newtable(lua);
+    lua_createtable(lua, 0, (int)vm.numbers.count);
     for (uint32_t i = 0; i < v->count && i < vm.numbers.count; i++) {
         double x;
 
@@ -252,8 +299,17 @@ static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
     return writer;
 }
 
+/* Puts the plugin's function at stack place 1, and nothing behind it. */
 static void push_function(lua_State *lua, const char *name)
 {
+    lua_settop(lua, 0);
+    lua_rawgetp(lua, LUA_REGISTRYINDEX, &stateless);
+    if (lua_getfield(lua, 1, name) == LUA_TFUNCTION) {
+        reset_globals(lua, 2);
+        lua_replace(lua, 1);
+        return;
+    }
+    lua_settop(lua, 0);
     push_plugin(lua);
     lua_getfield(lua, -1, name);
     if (lua_type(lua, -1) != LUA_TFUNCTION) {
@@ -329,6 +385,41 @@ static int run_back(lua_State *lua)
 
 /* ---- Loading ---- */
 
+/* Returns whether the function at the top of the stack uses nothing of its file: it has no upvalue,
+ * or only the library as its globals. */
+static bool is_stateless(lua_State *lua)
+{
+    lua_Debug about;
+    bool is = true;
+
+    lua_pushvalue(lua, -1);
+    lua_getinfo(lua, ">u", &about);
+    if (about.nups > 0) {
+        (void)lua_getupvalue(lua, -1, 1);
+        lua_rawgetp(lua, LUA_REGISTRYINDEX, &globals);
+        is = about.nups == 1 && lua_rawequal(lua, -1, -2);
+        lua_pop(lua, 2);
+    }
+    return is && !lua_iscfunction(lua, -1);
+}
+
+/* Stores, by name, the functions of the plugin at the top of the stack that are stateless. Calls of
+ * them leave nothing behind, so the file does not run anew for each. */
+static void keep_stateless(lua_State *lua)
+{
+    lua_newtable(lua);
+    lua_pushnil(lua);
+    while (lua_next(lua, -3) != 0) {
+        if (lua_type(lua, -2) == LUA_TSTRING && lua_isfunction(lua, -1) && is_stateless(lua)) {
+            lua_pushvalue(lua, -2);
+            lua_pushvalue(lua, -2);
+            lua_rawset(lua, -5);
+        }
+        lua_pop(lua, 1);
+    }
+    lua_rawsetp(lua, LUA_REGISTRYINDEX, &stateless);
+}
+
 static int load(lua_State *lua)
 {
     ps_sandbox_memory *shared = vm.shared;
@@ -343,9 +434,10 @@ static int load(lua_State *lua)
         return lua_error(lua);
     }
     lua_pushvalue(lua, 1);
-    lua_setupvalue(lua, -2, 1);
+    lua_rawsetp(lua, LUA_REGISTRYINDEX, &globals);
     lua_setfield(lua, LUA_REGISTRYINDEX, "chunk");
     push_plugin(lua);
+    keep_stateless(lua);
     shared->results[0] = (ps_sandbox_value){
         .kind = PS_SANDBOX_TEXT,
         .count = ps_describe_plugin(lua, (char *)shared->out, PS_SANDBOX_ROOM, &vm.numbers),

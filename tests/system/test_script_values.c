@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_script_values.c - what codecs of jobs hand over to a service. */
+/* test_script_values.c - what codecs of jobs hand over to a service, and that nothing of a call
+ * stays for the next one. */
 #include "common/codec/codec.h"
 #include "common/script/script_impl.h"
 
@@ -78,6 +79,72 @@ static void test_few_values_are_handed_on_as_few(void **state)
     check_handed_on(SENDS_LARGEST("1", " + 1"), x, 9, PSGD__V1__ENCODING__CODEC_F32);
 }
 
+/* Of NaN the first is chosen, whatever their bits are: other processors make other bits. */
+static void test_the_first_nan_is_the_largest(void **state)
+{
+    static const uint32_t bits[] = {0x3f800000u, 0x7fc00000u, 0xffc00123u, 0x7f800000u};
+    float x[4], y[4];
+    uint8_t bytes[64];
+    ps_script *script = open_text(SENDS_LARGEST("1", ""));
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    ps_encoding head;
+    ps_status st;
+    size_t len;
+
+    (void)state;
+    memcpy(x, bits, sizeof x);
+    len = ps_codec_encode(codec, &params, 1, 0, x, 4, bytes, &head);
+    st = ps_codec_decode(codec, &head.msg, bytes, len, PS_INTO_SET, y, 4);
+    assert_string_equal(st.text, "");
+    assert_true(y[1] != y[1]);
+    assert_true(y[0] == 0 && y[2] == 0 && y[3] == 0);
+    ps_script_close(script);
+}
+
+/* A function that gives itself other globals has the library again in the next call, and so has the
+ * other function; locals of the file are new in each call. */
+static void test_nothing_of_a_call_stays(void **state)
+{
+    static const char *const texts[] = {
+        "return { kind = 'codec', name = 'stays', bits = 32,\n"
+        "    encode = function(x, params, key, out)\n"
+        "        local n = (_ENV.calls or 0) + 1\n"
+        "        _ENV = { calls = n } out:u8(n) end,\n"
+        "    decode = function(bytes, n) return vec.fill(n, bytes:u8()) end }",
+        "local calls = 0\n"
+        "return { kind = 'codec', name = 'stays', bits = 32,\n"
+        "    encode = function(x, params, key, out) calls = calls + 1 out:u8(calls) end,\n"
+        "    decode = function(bytes, n) return vec.fill(n, bytes:u8()) end }",
+        "local _ENV = { vec = vec }\n"
+        "return { kind = 'codec', name = 'stays', bits = 32,\n"
+        "    encode = function(x, params, key, out)\n"
+        "        calls = (calls or 0) + 1 out:u8(calls) end,\n"
+        "    decode = function(bytes, n) return vec.fill(n, bytes:u8()) end }",
+    };
+
+    (void)state;
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        ps_script *script = open_text(texts[t]);
+        const ps_codec *codec = ps_script_codec(script);
+        ps_params params = ps_params_default(codec->params);
+
+        for (uint64_t key = 0; key < 3; key++) {
+            float x[2] = {1, 2}, y[2] = {0};
+            uint8_t bytes[16];
+            ps_encoding head;
+            size_t len = ps_codec_encode(codec, &params, key, 0, x, 2, bytes, &head);
+            ps_status st = ps_script_failure(script);
+
+            assert_string_equal(st.text, "");
+            st = ps_codec_decode(codec, &head.msg, bytes, len, PS_INTO_SET, y, 2);
+            assert_string_equal(st.text, "");
+            assert_true(y[0] == 1 && y[1] == 1);
+        }
+        ps_script_close(script);
+    }
+}
+
 /* Reads a sparse result of `values` values, k of which stand in the shared memory at byte `at`,
  * with these positions. Returns whether it is taken. */
 static bool is_taken(ps_sandbox_memory *shared, uint32_t values, int64_t k, uint32_t at,
@@ -136,6 +203,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_values_are_handed_on_as_few),
+        cmocka_unit_test(test_the_first_nan_is_the_largest),
+        cmocka_unit_test(test_nothing_of_a_call_stays),
         cmocka_unit_test(test_positions_ascend_and_are_of_the_slice),
     };
 
