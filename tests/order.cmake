@@ -18,10 +18,10 @@ ps_places(4 cluster_numbers deploy_containerfile interop_go_build interop_onnx_c
 ps_places(1 cluster_async_checkpoints cluster_checkpoints cluster_checkpoints_etcd cluster_death cluster_elastic
     cluster_ha_join cluster_join cluster_own_loop cluster_partitions cluster_rotation)
 
-# These measure times that any test that computes beside them would change; one that waits does not.
+# These measure how long others wait: they run alone.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
-math(EXPR all_but_one "5 * ${processors} - 1")
-ps_places(${all_but_one} cluster_explain_links cluster_slow_disk)
+math(EXPR all_places "5 * ${processors}")
+ps_places(${all_places} adversary_handshakes adversary_queue adversary_tls_floods cluster_explain_links cluster_slow_disk)
 
 # What takes a minute or more begins first, the longest at the head, so that none is left alone at the end.
 set(longest cluster_own_loop cluster_checkpoints cluster_checkpoints_etcd cluster_recovery cluster_recovery_etcd
