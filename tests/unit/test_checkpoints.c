@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoints.c - checkpoints without I/O: at which clocks a job has them, when an attempt
- * takes one, which are kept; and what is read from state.json. */
+ * takes one, which are kept; and what is read from state.json. One test has a folder. */
 #include "common/job/checkpoint_clocks.h"
 #include "common/rpc/pbjson.h"
 #include "services/coordinator/domain/checkpoints.h"
 #include "services/coordinator/io/checkpoint_store.h"
 
 #include "tests/support/cmocka_all.h"
+#include "tests/support/temp_dir.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -411,6 +413,37 @@ static void a_manifest_is_read_or_refused_by_place(void **state)
     }
 }
 
+static void make_dir(const char *job_folder, const char *name)
+{
+    char path[128];
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s/checkpoints%s", job_folder, name);
+    st = ps_dir_make(path);
+    assert_string_equal(st.text, "");
+}
+
+/* Otherwise the job would go on from a later one, which has the weights that led to the
+ * divergence. */
+static void going_back_removes_later_ones_even_if_latest_cannot_be_written(void **state)
+{
+    temp_dir folder = temp_dir_create();
+    uint64_t *steps;
+
+    (void)state;
+    make_dir(folder.path, "");
+    make_dir(folder.path, "/0000000000010");
+    make_dir(folder.path, "/0000000000020");
+    make_dir(folder.path, "/0000000000030");
+    make_dir(folder.path, "/LATEST"); /* so that no file can have its name */
+    make_dir(folder.path, "/LATEST/full");
+    ps_checkpoint_go_back(folder.path, 10);
+    assert_int_equal(ps_checkpoint_list(folder.path, &steps), 1);
+    assert_int_equal(steps[0], 10);
+    free(steps);
+    temp_dir_destroy(&folder);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +462,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_best_is_the_first_of_equal_ones),
         cmocka_unit_test(facts_are_read_or_refused_by_name),
         cmocka_unit_test(a_manifest_is_read_or_refused_by_place),
+        cmocka_unit_test(going_back_removes_later_ones_even_if_latest_cannot_be_written),
     };
 
     if (argc > 1) {

@@ -148,7 +148,7 @@ static ps_status find_own(ps_package *p)
             spec->n_init_tables = tables;
             start_from(p, ps_xstrdup(given));
         } else if (p->conf.rollback_limit != UINT64_MAX) {
-            st = ps_checkpoint_go_back(p->conf.folder, steps[i]);
+            ps_checkpoint_go_back(p->conf.folder, steps[i]);
         }
     }
     for (size_t i = 0; ps_is_ok(&st) && i < tables; i++) {

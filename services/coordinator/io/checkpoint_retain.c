@@ -4,9 +4,11 @@
 #include "services/coordinator/io/checkpoint_store_impl.h"
 
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/domain/checkpoints.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,8 +129,7 @@ static void drop_latest(const char *job_folder)
     ps_status st = ps_checkpoint_path(path, job_folder, "LATEST");
 
     st = ps_is_ok(&st) ? ps_dir_remove(path) : st;
-    (void)st; /* it then names a checkpoint that is not there; nothing reads it in a job that is
-                 DONE */
+    (void)st; /* it then names a checkpoint that is not there; psgd itself does not read it */
 }
 
 void ps_checkpoint_drop_passing(const char *job_folder)
@@ -157,7 +158,7 @@ void ps_checkpoint_drop_passing(const char *job_folder)
     forget_dropped(&s, job_folder);
 }
 
-ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step)
+void ps_checkpoint_go_back(const char *job_folder, uint64_t step)
 {
     char name[PS_STEP_DIGITS + 1];
     uint64_t *steps;
@@ -166,12 +167,15 @@ ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step)
 
     ps_checkpoint_step_name(name, step);
     st = ps_checkpoint_set_latest(job_folder, name);
-    for (size_t i = count;
-         i-- > 0 && ps_is_ok(&st);) { /* parents last, as ps_checkpoint_retain() does */
-        if (steps[i] > step) {
-            ps_checkpoint_forget(job_folder, steps[i]);
+    if (!ps_is_ok(&st)) { /* only other programs read LATEST, so the job goes on */
+        ps_log(PS_LOG_WARN, "job", "LATEST is removed: it cannot name step %" PRIu64 ": %s", step,
+               st.text);
+        drop_latest(job_folder);
+    }
+    while (count-- > 0) { /* parents last, as ps_checkpoint_retain() does */
+        if (steps[count] > step) {
+            ps_checkpoint_forget(job_folder, steps[count]);
         }
     }
     free(steps);
-    return st;
 }

@@ -93,8 +93,9 @@ typedef struct ps_checkpoint_rows {
 PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf, ps_checkpoint_rows *rows);
 
 /* Removes the checkpoints of steps after `step`. The job goes on from `step` after a rollback, and
- * takes the later steps anew at another learning rate. First sets LATEST to `step`. */
-PS_MUST_USE ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step);
+ * takes the later steps anew at another learning rate. First sets LATEST to `step`; removes LATEST
+ * and logs why if it cannot be written. */
+void ps_checkpoint_go_back(const char *job_folder, uint64_t step);
 
 /* Removes the passing checkpoints of a job that is DONE, but none that a kept one needs. First sets
  * LATEST to the newest one that stays; if none stays, removes LATEST. */
