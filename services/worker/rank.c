@@ -39,7 +39,7 @@ struct ps_rank {
     double waited_s;
     ps_status failure; /* why the trainer could not be started; OK: it was, or was not asked to */
     bool is_training;  /* the trainer's thread runs */
-    bool has_ended;   /* the trainer's thread has ended and the rank's streams are closed */
+    bool has_ended;    /* the trainer's thread has ended and the rank's streams are closed */
     /* of a rank that does not train any more: the clock at which it was held or ended early; the
      * number of clocks of the job if it was held only after its end; 0: none of these */
     uint64_t held_at;
