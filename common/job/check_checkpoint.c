@@ -38,15 +38,24 @@ static bool keeps_something(const ps_codec_choice *choice)
     return ps_feedback_floats(choice->codec, &choice->params, 1) > 0;
 }
 
+/* Returns whether a rank's weights of the variable are what a codec has made of rows in many
+ * messages, so that servers cannot give them once more: each row is in the message of its last
+ * change, and a codec encodes the rows of a message together. */
+static bool has_rows_of_its_own(const ps_plan *plan, uint32_t variable)
+{
+    return plan->table_of[variable] != PS_NO_TABLE && plan->table_keys == 0 &&
+           !plan->down[variable].codec->is_identity;
+}
+
 /* Returns whether all that a rank keeps from one clock to the next follows from the sums of all
- * ranks. */
+ * ranks, or can be pulled from servers. */
 static bool ranks_keep_nothing(const ps_plan *plan)
 {
     bool any =
         !plan->optim_on_server || plan->update->local != NULL || plan->spec->program_state_mib > 0;
 
     for (uint32_t v = 0; v < plan->layout.variable_count && !any; v++) {
-        any = keeps_something(&plan->up[v]) ||
+        any = keeps_something(&plan->up[v]) || has_rows_of_its_own(plan, v) ||
               (plan->mesh != NULL && plan->mesh->sends_sums && keeps_something(&plan->down[v]));
     }
     return !any;
@@ -69,10 +78,9 @@ const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
     }
     /* Such a rank may be overtaken at the clock of the checkpoint. Its weights are then later ones,
      * so that its file must not have any. */
-    if (plan->mesh == NULL && shares_blocks(plan) &&
-        !(ranks_keep_nothing(plan) && ps_plan_gives_exact_weights(plan))) {
-        return "with redundancy above 1 the optimizer on the servers, weights as f32 and programs "
-               "without state are expected";
+    if (plan->mesh == NULL && shares_blocks(plan) && !ranks_keep_nothing(plan)) {
+        return "with redundancy above 1 the optimizer on the servers, weights of a fixed "
+               "vocabulary's rows as f32 and programs without state are expected";
     }
     if (plan->rounds_vary) {
         return "rounds of the same length on every worker are expected: at_most 0 of the update";
@@ -265,8 +273,9 @@ const char *ps_plan_copy_lacks(const ps_plan *plan)
         return "on_server_loss REPEAT is expected";
     }
     if (plan->table_count > 0) {
-        return "ranks have state (rounds of local steps, an optimizer on the workers, or a codec "
-               "that keeps something), which is not allowed together with embeddings by rows";
+        return "ranks have state (rounds of local steps, an optimizer on the workers, a codec that "
+               "keeps something, or one of weights of a fixed vocabulary's rows), which is not "
+               "allowed together with embeddings by rows";
     }
     return "ranks with state and several blocks each are not allowed";
 }

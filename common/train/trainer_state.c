@@ -85,8 +85,7 @@ static void put_head(const ps_trainer *t, uint32_t variables, ps_state_out *out)
 
 bool ps_trainer_is_lean(const ps_trainer *t)
 {
-    return !ps_plan_ranks_have_state(t->plan) && ps_plan_gives_exact_weights(t->plan) &&
-           !t->plan->update->broadcasts;
+    return !ps_plan_ranks_have_state(t->plan) && !t->plan->update->broadcasts;
 }
 
 ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write, void *arg)

@@ -155,7 +155,12 @@ class Checkpoints(ClusterTest):
     def test_a_job_with_redundancy_goes_on_to_the_bits_of_a_straight_run(self):
         """Ranks that others overtake skip steps, also those of checkpoints."""
         c = self.cluster(workers=4, pservers=3)
-        spec = {**JOB, **TWICE, "codec": {"up": {"name": "int8"}},
+        for down in ({}, {"down": {"name": "int8", "params": {"error_feedback": 1}}}):
+            with self.subTest(**down):
+                self.must_go_on_with_redundancy(c, down)
+
+    def must_go_on_with_redundancy(self, c, down):
+        spec = {**JOB, **TWICE, "codec": {"up": {"name": "int8"}, **down},
                 "straggler": {"name": "random", "params": {"probability": 0.3, "mean_ms": 400}}}
         straight = self.done(c, c.submit(spec, pservers=1).id)
         skipped = []

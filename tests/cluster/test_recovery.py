@@ -396,6 +396,26 @@ class Recovery(ClusterTest):
                 self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
                 c.wait_idle()
 
+    def test_a_fixed_vocabulary_whose_weights_are_encoded_goes_back_to_a_checkpoint(self):
+        """A worker's rows are what the codec has made of many messages: servers cannot give them once more."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=2, data=str(folder))
+        c.wait_nodes(6)
+        fields = {**CLICKS, **MORE, "codec": {"down": {"name": "int8"}}, "pservers": 2}
+        straight = self.straight(c, **fields)
+        for victim in (c.workers[1], c.pservers[1]):
+            job = c.submit({**JOB, **NO_LEASE, **PACE, **fields}, checkpoint={"everySteps": 4})
+            self.stored(c, job.id, 4)
+            c.wait(job.id, lambda j: j.progress.step > 4)
+            victim.kill()
+            victim.start()
+            job = c.wait(job.id)
+            self.must_be_whole(c, job, straight)
+            self.assertEqual([(list(r.node_ids), r.from_step % 4, r.from_step > 0) for r in job.recoveries], [([victim.name], 0, True)])
+            c.wait_nodes(6)
+
     def test_rounds_with_sparse_tables_go_back_to_their_last_checkpoint(self):
         """They lose a worker, a server, and one of each; then fewer processes carry their ranks and rows."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))

@@ -219,7 +219,17 @@ static void whatever_a_codec_keeps_goes_on(void **state)
         "\"qsgd\", \"params\": {\"error_feedback\": 1, \"lossless\": 1}",
     };
 
+    static const char *const downs[] = {"\"int8\"",
+                                        "\"int8\", \"params\": {\"error_feedback\": 1}"};
+
     (void)state;
+    for (size_t i = 0; i < sizeof downs / sizeof downs[0]; i++) { /* ranks pull weights once more */
+        char choices[1024];
+
+        snprintf(choices, sizeof choices, SHORT ", \"codec\": {\"down\": {\"name\": %s}}",
+                 downs[i]);
+        must_go_on(choices, 9);
+    }
     for (size_t i = 0; i < sizeof ups / sizeof ups[0]; i++) {
         char choices[1024];
 

@@ -26,7 +26,11 @@ static void ranks_with_blocks_in_common_have_checkpoints_if_they_keep_nothing(vo
     } jobs[] = {
         {"{" TWICE "}", true},
         {"{\"codec\":{\"up\":{\"name\":\"int8\"}}," TWICE "}", true},
-        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}," TWICE "}", false},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}," TWICE "}", true},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}," TWICE "}",
+         true},
+        {NGRAM "\"params\":{\"hidden\":4}},\"codec\":{\"down\":{\"name\":\"int8\"}}," TWICE "}",
+         false},
         {"{\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\",\"rule\":{\"name\":\"sgd\"}}," TWICE
          "}",
          false},
@@ -101,7 +105,9 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
         {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", true},
         {NGRAM "\"table\":{\"name\":\"sparse\"}}}", true},
         {NGRAM "\"params\":{\"hidden\":4}}}", true}, /* rows of a fixed vocabulary */
-        {PAIRS "}", true},                           /* nothing but tables */
+        {NGRAM "\"params\":{\"hidden\":4}},\"codec\":{\"down\":{\"name\":\"int8\"}}}",
+         false},           /* rows as they were decoded */
+        {PAIRS "}", true}, /* nothing but tables */
         {NGRAM "\"table\":{\"name\":\"sparse\"}},\"update\":{\"name\":\"localsgd\"}}", false},
         {"{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}}", true},
         {"{\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", false},
