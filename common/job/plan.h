@@ -361,12 +361,12 @@ size_t ps_table_keys_of_message(const ps_plan *plan);
 
 /* Writes the name of the file in which server `rank` leaves its rows of a table. */
 void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char *name, size_t cap);
-/* Writes the name of a file with the rows of server `rank` that was saved at `clock`, while the job
+/* Writes the name of a file with the rows of server `rank` that was saved at `step`, while the job
  * trained. The name has another ending than ps_table_file_name gives, so that nobody takes the file
  * for one of those at the end. */
-void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t clock,
+void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t step,
                          char *name, size_t cap);
-/* Returns whether ps_table_saved_name gives `name` for some clock. */
+/* Returns whether ps_table_saved_name gives `name` for some step. */
 bool ps_table_is_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, const char *name);
 
 #endif

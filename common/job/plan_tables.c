@@ -45,14 +45,14 @@ void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char
              table);
 }
 
-void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t clock,
+void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t step,
                          char *name, size_t cap)
 {
     size_t n;
 
     ps_table_file_name(plan, table, rank, name, cap);
     n = strlen(name);
-    snprintf(name + n, cap - n, ".step%" PRIu64, clock);
+    snprintf(name + n, cap - n, ".step%" PRIu64, step);
 }
 
 bool ps_table_is_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, const char *name)

@@ -6,12 +6,14 @@
  * If a server learns of it too late, the others are told to forget it, and a later step is tried:
  * the pace of a job that has just begun is known only roughly.
  *
- * The job keeps the steps at which its tables shrink: an attempt that begins before them, and the
- * state of a lost server that is computed anew, shrink at the same steps. */
+ * The job keeps the clocks at which its tables shrink: an attempt that begins before them, and the
+ * state of a lost server that is computed anew, shrink at the same clocks. With local steps a clock
+ * is a round. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/store/tables.h"
 
 #include <stdio.h>
@@ -72,6 +74,12 @@ static void note_shrink(ps_live *live, uint64_t clock)
     ps_live_save(live);
 }
 
+/* Returns the step before which servers act that act at `clock`. */
+static uint64_t step_of(const ps_attempt *a, uint64_t clock)
+{
+    return a->plan->update->local != NULL ? ps_checkpoint_step(a->plan, clock) : clock;
+}
+
 static void settle(action *x)
 {
     if (--x->waits > 0) {
@@ -87,7 +95,7 @@ static void settle(action *x)
         x->is_forgetting = true;
         ask(x, PSGD__V1__TABLES_ACTION__TABLES_ACTION_UNSPECIFIED);
     } else if (ps_is_ok(&x->status) || !ask_later(x)) {
-        x->done(x->arg, &x->status, x->clock);
+        x->done(x->arg, &x->status, step_of(x->a, x->clock));
         free(x->accepted);
         free(x);
     }
@@ -134,7 +142,8 @@ static uint64_t clock_ahead(const ps_attempt *a, uint64_t more)
 {
     const Psgd__V1__Job *job = a->job->record.job;
     uint64_t step = job->progress != NULL ? job->progress->step : 0;
-    uint64_t clock = step + STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * ps_attempt_rate(a, step)) + more;
+    uint64_t ahead = STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * ps_attempt_rate(a, step)) + more;
+    uint64_t clock = ps_checkpoint_clock(a->plan, step + ahead);
 
     while (has_shrink(job, clock)) {
         clock++;
@@ -154,7 +163,7 @@ static ps_status may_act(const ps_attempt *a, uint64_t clock)
     if (clock >= a->plan->total_clocks) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "job %s ends before step %llu, the next at which all servers could act",
-                       a->job_id, (unsigned long long)clock);
+                       a->job_id, (unsigned long long)step_of(a, clock));
     }
     return ps_ok();
 }

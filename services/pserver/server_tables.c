@@ -3,6 +3,7 @@
 #include "services/pserver/server_tables.h"
 
 #include "common/base/files.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/train/merge.h"
 
 #include <errno.h>
@@ -79,7 +80,8 @@ ps_status ps_server_table_keep(ps_node *node, ps_tables *tables, uint32_t number
         ps_buf_unref(bytes);
         return st;
     }
-    ps_table_saved_name(session->plan, number, session->rank, clock, name, sizeof name);
+    ps_table_saved_name(session->plan, number, session->rank,
+                        ps_checkpoint_step(session->plan, clock), name, sizeof name);
     ps_node_keep_bytes(node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, bytes);
     return st;
 }

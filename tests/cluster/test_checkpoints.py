@@ -208,6 +208,34 @@ class Checkpoints(ClusterTest):
                 self.assertEqual(rows(files["EV-cut-N(0).csv"]), rows(straight["EV-cut-N(0).csv"])[-1:])
 
 
+    def test_calls_on_tables_are_made_between_two_rounds(self):
+        """Also when the job goes on from before. The straight job has its only tick at that round."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=1, data=str(folder))
+        steps = 120
+
+        def spec_of(tick):
+            table = {"name": "sparse", "params": {"admit_count": 2, "tick": tick, "decay": 0.9, "unseen_max": 4}}
+            return {**JOB, **CLICKS, **rounds("localsgd"), "epochs": 1000, "maxSteps": steps, "model": {**CLICKS["model"], "table": table}}
+
+        def call(action):
+            return c.api.ChangeTables(coordinator_pb2.ChangeTablesRequest(job_id=job.id, action=action), timeout=30 * PATIENCE).step
+
+        job = c.submit({**spec_of(0), **SLOW_STEPS}, pservers=1, checkpoint={"everySteps": 4})
+        c.wait(job.id, lambda j: j.progress.step > steps // 2 - 4)  # so late that the next multiple of the round is behind the end
+        shrunk = call(job_pb2.TABLES_ACTION_SHRINK)
+        self.assertEqual(shrunk % 2, 0)
+        self.assertEqual(list(c.get(job.id).table_shrinks), [shrunk // 2])
+        c.workers[0].kill()
+        c.wait(job.id, lambda j: j.restarts == 1 and j.progress.step > shrunk)
+        self.assertLess(c.get(job.id).recoveries[0].from_step, shrunk)
+        files = self.done(c, job.id)
+        straight = self.done(c, c.submit(spec_of(shrunk // 2), pservers=1, workerProcesses=3).id)
+        self.assertEqual(model_of(files), model_of(straight))
+        self.assertEqual(rows_of(files), rows_of(straight))
+
     def test_checkpoints_of_changed_rows_need_those_before_them(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
         self.addCleanup(shutil.rmtree, folder)
