@@ -63,7 +63,7 @@ static size_t dgc_size(const ps_params *params, size_t n)
     return ps_sparse_most(n, most_of(count_of(share, n), n));
 }
 
-/* Returns the share of the values that encoding number `step` sends. */
+/* Returns the share of the values at which encoding number `step` (from 0) aims. */
 static double share_at(const ps_params *params, double step)
 {
     double part = params->v[WARMUP] > 0 ? step / params->v[WARMUP] : 1;

@@ -14,7 +14,7 @@
 struct store_cut {
     ps_store_cut_sink sink;
     ps_state_out out;
-    int64_t now_us; /* the book's now_us when the cut began, restored while a section is written */
+    int64_t now_us; /* the book's now_us when the cut began; again while a section is written */
     /* copy of the book's `given` when the cut began, because pulls change `given` */
     uint64_t *given;
     uint32_t next; /* all virtual shards below it are written */

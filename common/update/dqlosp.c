@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dqlosp.c - LOSP with quantisation in both directions. Every worker has a replica R of the
- * servers' weights W; enc are the codecs of the job, up and down:
- *     worker: U_i = enc(P_i), x_i = R - (gamma / eta) P_i
- *     servers: M = enc(mean of dec(U_i), in the order of ranks), W = W - dec(M)
+ * servers' weights W; enc are the codecs of the job, up and down; a_i is the worker's share in a
+ * mean (local.h), P_i what its steps of the round subtracted:
+ *     worker: U_i = enc(a_i P_i), x_i = R - (gamma / eta) P_i
+ *     servers: M = enc(sum of dec(U_i), in the order of ranks), W = W - dec(M)
  *     worker: R = R - dec(M)
  * M is encoded once and sent to all workers, so W and every R have the same bits, state of
  * layers included. Each slice carries a checksum that proves it. JSAC2020, an older system,

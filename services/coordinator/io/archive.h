@@ -27,7 +27,7 @@ struct ps_archive {
     bool wants_model;              /* write a model: the weights of all servers are in the folder */
     bool wants_result;             /* write the result of a job that computes */
     bool is_over;                  /* no other attempt of the job follows */
-    bool is_last_try;              /* write the other files even if one cannot be written */
+    bool is_last_try;              /* after a failure go on to rounds, timeline and the rest */
     /* called once, on the loop's thread; then the archive is freed */
     void (*written)(ps_archive *w);
     void *arg;
