@@ -506,7 +506,7 @@ class Checkpoints(ClusterTest):
         c = self.cluster(workers=0, pservers=0)
         for fields, text in (({"consistency": {"name": "half_async"}}, "only consistency bsp, asp, ssp, dssp,"),
                              ({"assignment": {"name": "duplicate", "params": {"redundancy": 2}},
-                               "codec": {"down": {"name": "int8"}}}, "with redundancy above 1"),
+                               "optimizer": {"rule": {"name": "sgd"}, "side": "OPTIMIZER_SIDE_WORKER"}}, "with redundancy above 1"),
                              ({"checkpoint": {"keep": 1001}}, "keep: is 1001"),
                              ({"checkpoint": {"everySeconds": 0.5}}, "every_seconds: is 0.5")):
             with self.subTest(text), self.assertRaises(grpc.RpcError) as e:
