@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Which tests run beside each other (run.sh gives ctest five places a processor), and which begin first.
+# Which tests run beside each other (run.sh gives ctest nine places for two processors), and which begin first.
 # ps_places(COUNT NAMES...): each of these tests takes COUNT places. A name that this build has not is left out.
 function(ps_places count)
     foreach(name IN LISTS ARGN)
@@ -9,7 +9,7 @@ function(ps_places count)
     endforeach()
 endfunction()
 
-# A test takes two: five tests of clusters beside each other keep two processors busy.
+# A test takes two: four tests of clusters, and one that waits, keep two processors busy.
 get_property(all DIRECTORY PROPERTY TESTS)
 ps_places(2 ${all})
 # These compute nearly all the time.
@@ -20,7 +20,7 @@ ps_places(1 cluster_async_checkpoints cluster_checkpoints cluster_checkpoints_et
 
 # These measure how long others wait: they run alone.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
-math(EXPR all_places "5 * ${processors}")
+math(EXPR all_places "9 * ${processors} / 2")
 ps_places(${all_places} adversary_handshakes adversary_queue adversary_tls_floods cluster_explain_links cluster_slow_disk)
 
 # What takes a minute or more begins first, the longest at the head, so that none is left alone at the end.
