@@ -3,14 +3,11 @@
 goes on from the last one, and another job goes on from it. Each contribution counts exactly once."""
 import csv
 import io
-import pathlib
 import re
-import shutil
-import tempfile
 
 import grpc
 from harness import FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main, rows_of
-from test_checkpoints import CLICKS, rounds, write_clicks
+from test_checkpoints import CLICKS, clicks_folder, rounds
 from test_recovery import AGEING, PAIRS, write_words
 
 STEPS, RANKS = 40, 4  # 10 steps an epoch
@@ -117,9 +114,7 @@ class AsyncCheckpoints(ClusterTest):
 
     def test_sparse_tables(self):
         """Their servers are at clocks of their own. They are lost, and another job goes on from a checkpoint with changed rows."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         write_words(folder)
         c = self.cluster(workers=2, pservers=3, data=str(folder))
         c.wait_nodes(5)

@@ -66,6 +66,14 @@ def write_clicks(folder):
             out.write(f"{i * 7 % 60},s{i * i % 23},u{i * 31 % 217},{i * i % 7 // 4}\n")
 
 
+def clicks_folder(test):
+    """A folder of data with such a table; it is removed when the test has ended."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+    test.addCleanup(shutil.rmtree, folder)
+    write_clicks(folder)
+    return folder
+
+
 def model_of(files):
     """The tensors of the servers' model, or in a mesh of worker 0's."""
     return tensors(next(files[name] for end in ("-N(ps).safetensors", "-N(0).safetensors")
@@ -188,9 +196,7 @@ class Checkpoints(ClusterTest):
         self.assertEqual([r.reason for r in c.wait(job.id).recoveries], ["SCALED"])
 
     def test_rows_of_tables_go_on_with_their_ages(self):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=0, data=str(folder))
         c.pservers = [c.add("pserver", i, ["--threads", n]) for i, n in enumerate((2, 1, 2))]
         growing = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9,
@@ -210,9 +216,7 @@ class Checkpoints(ClusterTest):
 
     def test_calls_on_tables_are_made_between_two_rounds(self):
         """Also when the job goes on from before. The straight job has its only tick at that round."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=1, data=str(folder))
         steps = 120
 
@@ -237,9 +241,7 @@ class Checkpoints(ClusterTest):
         self.assertEqual(rows_of(files), rows_of(straight))
 
     def test_checkpoints_of_changed_rows_need_those_before_them(self):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=3, data=str(folder))
         table = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
         spec = {**JOB, **CLICKS, "blockSize": 2, "epochs": 1, "model": {**CLICKS["model"], "table": table}}
@@ -282,9 +284,7 @@ class Checkpoints(ClusterTest):
 
     def test_another_coordinator_goes_on_with_checkpoints_of_changed_rows(self):
         """It stores the one that nodes were told of by the coordinator before, or a later one; each counts from the one before."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=2, pservers=2, data=str(folder))
         columns = [{**column, "params": {"buckets": 5000}} if "params" in column else column for column in CLICKS["data"]["columns"]]
         every = 8
@@ -514,9 +514,7 @@ class Checkpoints(ClusterTest):
             self.assertIn(text, e.exception.details())
 
     def test_another_data_set_is_refused(self):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=3, data=str(folder))
         spec = {**JOB, **CLICKS}
         job_id = self.cut(c, spec)

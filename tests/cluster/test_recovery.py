@@ -14,7 +14,7 @@ import time
 
 from harness import (BIN, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, evaluated,
                      job_pb2, main, rows_of, tensors)
-from test_checkpoints import CLICKS, rounds, write_clicks
+from test_checkpoints import CLICKS, clicks_folder, rounds
 
 LEASE_MS = int(2000 * SLOW)
 # 10 steps an epoch.
@@ -379,9 +379,7 @@ class Recovery(ClusterTest):
 
     def test_rows_of_tables_are_lost_with_servers_and_workers(self):
         """Sparse tables that admit by count and age, and a fixed vocabulary by rows: the same rows as without a loss."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=0, data=str(folder))
         c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
         c.wait_nodes(7)
@@ -398,9 +396,7 @@ class Recovery(ClusterTest):
 
     def test_a_fixed_vocabulary_whose_weights_are_encoded_goes_back_to_a_checkpoint(self):
         """A worker's rows are what the codec has made of many messages: servers cannot give them once more."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=2, data=str(folder))
         c.wait_nodes(6)
         fields = {**CLICKS, **MORE, "codec": {"down": {"name": "int8"}}, "pservers": 2}
@@ -418,9 +414,7 @@ class Recovery(ClusterTest):
 
     def test_rounds_with_sparse_tables_go_back_to_their_last_checkpoint(self):
         """They lose a worker, a server, and one of each; then fewer processes carry their ranks and rows."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=3, data=str(folder))
         c.wait_nodes(7)
         for update in ("localsgd", "geo_sum_lag"):
@@ -445,9 +439,7 @@ class Recovery(ClusterTest):
     def test_a_shrink_by_call_is_made_again(self):
         """At the same step: if a server or a worker is lost before that step, and if servers are computed anew behind it, or
         their copies are used. The straight job has its only tick at that step."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=3, data=str(folder))
         c.wait_nodes(7)
         draw = random.Random(20)
@@ -508,9 +500,7 @@ class Recovery(ClusterTest):
 
     def test_a_lost_server_whose_rows_are_on_another_rolls_nothing_back(self):
         """Killed alone and together with a worker, and frozen, on servers with 1, 2 and 3 threads."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-rows-"))
-        self.addCleanup(shutil.rmtree, folder)
-        write_clicks(folder)
+        folder = clicks_folder(self)
         write_words(folder)
         c = self.cluster(workers=4, pservers=0, data=str(folder))
         c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
