@@ -424,7 +424,7 @@ class Documents(unittest.TestCase):
                 inside = code if code.startswith("oneof") else "" if code == "}" else inside
 
     def test_ranges_in_the_protocol_are_the_programs(self):
-        """What job.proto says a number may be, asked of the program: one more is refused in these words."""
+        """What spec.proto says a number may be, asked of the program: one more is refused in these words."""
         asked = {}
         for holder, prefix in (("JobSpec", ""), ("TimeoutSpec", "timeouts."), ("OptimizerSpec", "optimizer.")):
             for comment, field in fields_of(holder):
@@ -439,7 +439,7 @@ class Documents(unittest.TestCase):
             said = re.search(rf"spec\.{re.escape(path)}: is [\d.e+]+; (\d[\d.e+]*) to (\d[\d.e+]*) ", refused)
             self.assertTrue(said, f"{path}: nothing is said of {most + 1}:\n{refused}")
             self.assertEqual((float(said.group(1)), float(said.group(2))), (least, most),
-                             f"proto/psgd/v1/job.proto: {path}")
+                             f"proto/psgd/v1/spec.proto: {path}")
 
     def test_defaults_in_the_protocol_are_the_programs(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -463,13 +463,13 @@ class Documents(unittest.TestCase):
                     continue
                 checked += 1
                 self.assertEqual(str(value).replace("OPTIMIZER_SIDE_", ""), word,
-                                 f"proto/psgd/v1/job.proto: {holder}.{field}")
+                                 f"proto/psgd/v1/spec.proto: {holder}.{field}")
         self.assertGreater(checked, 20)
 
 
 def message(name):
-    """Body of a message of job.proto."""
-    return re.search(rf"(?ms)^message {name} {{\n(.*?)^}}", "\n".join(lines("proto/psgd/v1/job.proto"))).group(1)
+    """Body of a message of spec.proto."""
+    return re.search(rf"(?ms)^message {name} {{\n(.*?)^}}", "\n".join(lines("proto/psgd/v1/spec.proto"))).group(1)
 
 
 def fields_of(name):

@@ -68,8 +68,9 @@ report() { # what, lines found
     fi
 }
 code=$(git ls-files '*.c' '*.h' 2>/dev/null || find . -name '*.[ch]')
+sources=$(git ls-files '*.py' '*.js' '*.html' '*.css' '*.proto' 2>/dev/null)
 report "longer than 800 lines:" \
-    "$(printf '%s\n' $code | xargs wc -l | awk '$2 != "total" && $1 > 800 {print "    " $2 ": " $1}')"
+    "$(printf '%s\n' $code $sources | xargs wc -l | awk '$2 != "total" && $1 > 800 {print "    " $2 ": " $1}')"
 report "control flow in a macro:" \
     "$(grep -nE '^[[:space:]]*#define.*\b(return|goto|break|continue)\b' $code | sed 's/^/    /')"
 report "a sleep:" \

@@ -6,7 +6,7 @@
 #include "common/base/option.h"
 #include "common/rpc/error.h"
 
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 #include <jansson.h>
 

@@ -7,7 +7,7 @@
 #include "common/base/strbuf.h"
 #include "common/rpc/pbfield.h"
 
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 #include <stdio.h>
 

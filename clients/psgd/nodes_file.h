@@ -15,7 +15,7 @@
 
 #include "common/rpc/error.h"
 
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 #include <jansson.h>
 

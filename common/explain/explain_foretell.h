@@ -8,7 +8,7 @@
 #include "common/explain/explain_cause.h"
 #include "common/explain/explain_forecast.h"
 
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 enum { PS_FORETOLD_MAX = 16, PS_FORETOLD_CODEC_BYTES = 256, PS_CODEC_COSTS_MAX = 32 };
 

@@ -14,6 +14,8 @@
 #include "common/job/plan.h"
 #include "common/train/trainer.h"
 
+#include "psgd/v1/job.pb-c.h"
+
 /* All texts are borrowed until destroy. */
 typedef struct ps_inprocess_job_conf {
     const ps_plan *plan; /* kept */

@@ -7,6 +7,8 @@
 
 #include "common/job/plan.h"
 
+#include "psgd/v1/job.pb-c.h"
+
 /* All texts are borrowed until ps_inprocess_compute_destroy. */
 typedef struct ps_inprocess_compute_conf {
     const ps_plan *plan; /* kept */

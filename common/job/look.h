@@ -11,7 +11,7 @@
 
 #include "common/base/status.h"
 
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 #include <stdbool.h>
 

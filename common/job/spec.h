@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 /* Called for each wrong field. `field` is its path, which begins with "spec"; `text` says the value
  * and what is allowed. */

@@ -192,7 +192,8 @@ static void services_of_this_server_are_listed(void **state)
 static void a_file_comes_first_and_brings_its_imports_once(void **state)
 {
     static const char *const want[] = {"psgd/v1/coordinator.proto", "psgd/v1/membership.proto",
-                                       "psgd/v1/job.proto", "google/protobuf/timestamp.proto"};
+                                       "psgd/v1/job.proto", "psgd/v1/spec.proto",
+                                       "google/protobuf/timestamp.proto"};
 
     (void)state;
     for (size_t v = 0; v < VERSIONS; v++) {
@@ -202,8 +203,8 @@ static void a_file_comes_first_and_brings_its_imports_once(void **state)
         talk_begin(&t, v);
         r = ask(&t, ASK(FILE_BY_FILENAME), want[0]);
         assert_first_file(r, want[0]);
-        assert_int_equal(r->file_descriptor_response->n_file_descriptor_proto, 4);
-        for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(r->file_descriptor_response->n_file_descriptor_proto, 5);
+        for (size_t i = 0; i < 5; i++) {
             assert_int_equal(count_file(r, want[i]), 1);
         }
         talk_end(&t);
@@ -216,10 +217,10 @@ static void symbols_of_every_sort_are_found(void **state)
         {"psgd.v1.CoordinatorService", "psgd/v1/coordinator.proto"},
         {"psgd.v1.CoordinatorService.SubmitJob", "psgd/v1/coordinator.proto"},
         {"psgd.v1.ParameterService.PushGradient", "psgd/v1/parameter.proto"},
-        {"psgd.v1.JobSpec", "psgd/v1/job.proto"},
-        {"psgd.v1.JobSpec.block_size", "psgd/v1/job.proto"},
-        {"psgd.v1.Choice.ParamsEntry", "psgd/v1/job.proto"},
-        {"psgd.v1.Choice.ParamsEntry.key", "psgd/v1/job.proto"},
+        {"psgd.v1.JobSpec", "psgd/v1/spec.proto"},
+        {"psgd.v1.JobSpec.block_size", "psgd/v1/spec.proto"},
+        {"psgd.v1.Choice.ParamsEntry", "psgd/v1/spec.proto"},
+        {"psgd.v1.Choice.ParamsEntry.key", "psgd/v1/spec.proto"},
         {"psgd.v1.PreCommitRequest.package", "psgd/v1/node.proto"}, /* a oneof */
         {"psgd.v1.JobState", "psgd/v1/job.proto"},
         {"psgd.v1.JobState.JOB_STATE_DONE", "psgd/v1/job.proto"},

@@ -8,7 +8,7 @@
 #include "common/rpc/pbjson.h"
 
 #include "kinds.pb-c.h"
-#include "psgd/v1/job.pb-c.h"
+#include "psgd/v1/spec.pb-c.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@ cd "$(dirname "$0")"
 proto=../../../proto
 
 # The .proto files do not say which Go package they are, so protoc is told.
-set -- psgd/v1/job.proto psgd/v1/membership.proto psgd/v1/coordinator.proto
+set -- psgd/v1/spec.proto psgd/v1/job.proto psgd/v1/membership.proto psgd/v1/coordinator.proto
 map=
 for file in "$@"; do
     map="$map,M$file=example.com/psgd/psgdpb"

@@ -3,7 +3,7 @@
 
 Every function takes `coordinator`, "HOST:PORT", `tls_dir` and `token_file`; those left out are the command's, which
 reads PSGD_COORDINATOR, PSGD_TLS_DIR and PSGD_TOKEN_FILE. Jobs and events are dicts of the messages of
-proto/psgd/v1/job.proto and coordinator.proto in protobuf's JSON form.
+proto/psgd/v1/spec.proto, job.proto and coordinator.proto in protobuf's JSON form.
 """
 from __future__ import annotations
 
