@@ -13,7 +13,10 @@
 enum {
     KEEP_DEFAULT = 3,
     KEPT_HEAD_BYTES = 128, /* for the head of a kept encoding, estimated */
-    KEPT_KEY_BYTES = 12    /* for id, shows and clicks of a kept row, estimated */
+    KEPT_KEY_BYTES = 12,   /* for id, shows and clicks of a kept row, estimated */
+    /* for a group of rows: the head of its encoding, and what the encoding takes more than a part
+     * of a longer one; estimated */
+    KEPT_GROUP_BYTES = 32
 };
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
@@ -38,9 +41,9 @@ static bool keeps_something(const ps_codec_choice *choice)
     return ps_feedback_floats(choice->codec, &choice->params, 1) > 0;
 }
 
-/* Returns whether a rank's weights of the variable are what a codec has made of rows in many
- * messages, so that servers cannot give them once more: each row is in the message of its last
- * change, and a codec encodes the rows of a message together. */
+/* Returns whether a rank's weights of the variable are what a codec has made of rows at many
+ * clocks, so that servers cannot give them once more: each row was sent after its last change, and
+ * encoded together with other rows that had changed. */
 static bool has_rows_of_its_own(const ps_plan *plan, uint32_t variable)
 {
     return plan->table_of[variable] != PS_NO_TABLE && plan->table_keys == 0 &&
@@ -194,6 +197,23 @@ static uint64_t kept_of_slice(const ps_plan *plan, const ps_slice *slice)
     return rank * ((slice->n - 1) / columns + 2 + columns) * sizeof(float);
 }
 
+/* Returns the most groups in which the rows of that many keys are encoded
+ * (common/wire/row_groups.h). */
+static uint64_t groups_of_rows(const ps_plan *plan, const ps_plan_table *table, uint64_t keys)
+{
+    const ps_codec_choice *up = &plan->up[table->variable];
+    uint64_t most = ps_table_keys_of_message(plan), stretches = 1 + keys / most, groups;
+
+    if (ps_codec_is_plain(up->codec, &up->params)) {
+        return stretches;
+    }
+    groups =
+        table->slice_rows == 0
+            ? PS_SHARDS * stretches
+            : (table->rows / table->slice_rows + 1) * (table->slice_rows / most + 1) + stretches;
+    return groups < keys ? groups : keys;
+}
+
 /* Returns the most bytes that a rank keeps of the rows of one contribution. */
 static uint64_t kept_of_rows(const ps_plan *plan)
 {
@@ -207,6 +227,7 @@ static uint64_t kept_of_rows(const ps_plan *plan)
         keys = keys > 0 && keys < table->rows ? keys : table->rows;
         values = keys * table->width;
         bytes += KEPT_HEAD_BYTES * (1 + values / PS_CODEC_VALUES) + keys * KEPT_KEY_BYTES +
+                 KEPT_GROUP_BYTES * groups_of_rows(plan, table, keys) +
                  ps_parts_bytes(up->codec, &up->params, values);
     }
     return bytes;

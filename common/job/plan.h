@@ -344,8 +344,9 @@ uint32_t ps_plan_table_files(const ps_plan *plan);
 uint32_t ps_plan_first_rows(const ps_plan *plan, uint32_t table);
 
 enum {
-    PS_TABLE_INITS = 64,  /* most entries of JobSpec.init_tables */
-    PS_TABLE_KEYS = 2048, /* most keys of a message */
+    PS_TABLE_INITS = 64,      /* most entries of JobSpec.init_tables */
+    PS_TABLE_KEYS = 2048,     /* most keys of a message */
+    PS_ROW_GROUPS_MAX = 2048, /* most groups of rows of a message (common/wire/row_groups.h) */
 };
 
 /* Returns the number of files and jobs that the tables of a job start from, and sets *out to the
@@ -354,7 +355,8 @@ enum {
 size_t ps_table_inits(const ps_plan *plan, char *const **out);
 
 /* Returns the most keys that a message may have: at most PS_TABLE_KEYS, and so few that their rows
- * of the widest table, or of all tables that grow, are within a MiB. */
+ * of the widest table, or of all tables that grow, are within a MiB and form at most
+ * PS_ROW_GROUPS_MAX groups. */
 size_t ps_table_keys_of_message(const ps_plan *plan);
 
 #define PS_TABLE_FILE_ENDING ".psgdtab"

@@ -29,14 +29,17 @@ size_t ps_table_inits(const ps_plan *plan, char *const **out)
 
 size_t ps_table_keys_of_message(const ps_plan *plan)
 {
-    size_t width = 0, most, room = 8 * (plan->table_count + 64);
+    /* an encoding may take 8 bytes more than its float32 values */
+    size_t width = 0, most, room = 8 * (PS_ROW_GROUPS_MAX + plan->table_count + 64);
+    size_t groups = PS_ROW_GROUPS_MAX / (plan->table_count + !plan->table_count);
 
     for (uint32_t i = 0; i < plan->table_count; i++) {
         width += plan->table_rows != NULL ? plan->tables[i].width : 0;
         width = plan->tables[i].width > width ? plan->tables[i].width : width;
     }
     most = ((1 << 20) - room) / (width * sizeof(float));
-    return most < PS_TABLE_KEYS ? most : PS_TABLE_KEYS;
+    most = most < PS_TABLE_KEYS ? most : PS_TABLE_KEYS;
+    return plan->table_rows == NULL || groups >= PS_SHARDS || most < groups ? most : groups;
 }
 
 void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char *name, size_t cap)

@@ -341,10 +341,8 @@ typedef struct ps_store_rows_answer {
     uint64_t clock, version;
     /* the rows are of the tables [first_table, first_table + table_count) */
     uint32_t first_table, table_count;
-    size_t count; /* number of keys */
-    /* (count), the store's, valid until the worker's next pull; NULL: the keys that the pull asked
-     * for */
-    const uint64_t *keys;
+    size_t count;         /* number of keys */
+    const uint64_t *keys; /* (count), the store's, valid until the worker's next pull */
     /* float32: of each table in turn (count, width); the caller unreferences it */
     ps_buf *values;
     bool is_last; /* the answer completes the pull */
@@ -354,10 +352,15 @@ typedef struct ps_store_rows_answer {
  * the store, the thread that serves the worker's streams may call this without the lock. */
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
 
+/* Returns how many of these rows of a table, which are left for a worker, the next answer has, from
+ * the first: 1 to count. */
+typedef size_t ps_store_rows_cut(const void *arg, uint32_t table, const uint64_t *keys,
+                                 size_t count);
+
 /* Gives the next rows of the worker's open pull: all keys that it asked for, or, of a fixed
- * vocabulary, at most `most` of the rows that have changed. Returns false if the policy does not
- * admit the pull yet, or if no pull is open. */
-bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most,
+ * vocabulary, as many of a table's changed rows as cut(arg, ...) returns; all if `cut` is NULL.
+ * Returns false if the policy does not admit the pull yet, or if no pull is open. */
+bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_cut *cut, const void *arg,
                         ps_store_rows_answer *answer);
 
 /* ---- Time, losses, progress ---- */

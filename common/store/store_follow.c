@@ -174,7 +174,8 @@ static uint32_t find_table(const store_rows *r, uint32_t worker, uint32_t table)
     return table;
 }
 
-static bool next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+static bool next(ps_store *store, uint32_t worker, ps_store_rows_cut *cut, const void *arg,
+                 ps_store_rows_answer *answer)
 {
     store_rows *r = store->rows;
     store_rows_pull *pull = &r->pulls[worker];
@@ -199,7 +200,10 @@ static bool next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_an
     answer->first_table = pull->table;
     answer->table_count = 1;
     answer->keys = pull->keys + pull->at;
-    answer->count = pull->count - pull->at < most ? pull->count - pull->at : most;
+    answer->count = pull->count - pull->at;
+    if (cut != NULL && answer->count > 0) {
+        answer->count = cut(arg, pull->table, answer->keys, answer->count);
+    }
     answer->values = ps_buf_create(answer->count * ps_table_width(table) * sizeof(float));
     answer->values->len = answer->values->cap;
     ps_table_copy_rows(table, answer->keys, answer->count, (float *)(void *)answer->values->data);

@@ -137,7 +137,8 @@ typedef struct store_rows_way {
     ps_status (*ask)(ps_store *store, uint32_t worker, uint64_t clock, const uint64_t *keys,
                      size_t count);
     /* Gives the next rows of the open pull; ps_store_rows_next calls it. */
-    bool (*next)(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer);
+    bool (*next)(ps_store *store, uint32_t worker, ps_store_rows_cut *cut, const void *arg,
+                 ps_store_rows_answer *answer);
     /* Returns the counters that ps_store_table_counters reports. */
     ps_table_counters (*count)(const ps_tables *tables);
 } store_rows_way;

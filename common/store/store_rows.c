@@ -76,18 +76,21 @@ static ps_status ask(ps_store *store, uint32_t worker, uint64_t clock, const uin
     return st;
 }
 
-static bool next_asked(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+static bool next_asked(ps_store *store, uint32_t worker, ps_store_rows_cut *cut, const void *arg,
+                       ps_store_rows_answer *answer)
 {
     const store_rows *r = store->rows;
     store_rows_pull *pull = &r->pulls[worker];
     ps_status st;
 
-    (void)most; /* a request names no more keys than one answer may have rows */
+    (void)cut; /* a request names no more keys than one answer may have rows */
+    (void)arg;
     if (!ps_book_admits(&store->book, r->column, worker, pull->clock)) {
         return false;
     }
     answer->table_count = r->tables->table_count;
     answer->count = pull->count;
+    answer->keys = pull->keys;
     answer->is_last = true;
     answer->values = ps_buf_create(pull->count * r->width * sizeof(float));
     answer->values->len = answer->values->cap;
@@ -610,7 +613,8 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
     return r->way->ask(store, worker, clock, keys, count);
 }
 
-bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_cut *cut, const void *arg,
+                        ps_store_rows_answer *answer)
 {
     const store_rows *r = rows_of(store);
 
@@ -619,7 +623,7 @@ bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most, ps_store_
     }
     *answer = (ps_store_rows_answer){.clock = r->pulls[worker].clock,
                                      .version = store->book.column[r->column].version};
-    return r->way->next(store, worker, most, answer);
+    return r->way->next(store, worker, cut, arg, answer);
 }
 
 /* ---- The tables ---- */

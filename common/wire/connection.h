@@ -20,6 +20,7 @@
 #include "common/wire/identity.h"
 #include "common/wire/kept_pushes.h"
 #include "common/wire/redial.h"
+#include "common/wire/row_groups.h"
 #include "common/wire/wire_link.h"
 
 #include "psgd/v1/parameter.pb-c.h"
@@ -29,9 +30,7 @@ enum {
     /* the time in microseconds that a message should take, where the transport adapts
      * (ps_connection_message_bytes) */
     CONNECTION_MESSAGE_US = 10000,
-    CONNECTION_MESSAGE_LEAST = 64 << 10, /* least bytes to which messages are shortened */
-    /* most encodings of rows in a message */
-    CONNECTION_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1
+    CONNECTION_MESSAGE_LEAST = 64 << 10 /* least bytes to which messages are shortened */
 };
 
 #define CONNECTION_NO_POSITION UINT32_MAX /* position of a slice that is not sent as a slice */
@@ -141,8 +140,8 @@ typedef struct connection_rows {
     uint64_t *keys;           /* (most) */
     uint32_t *shows, *clicks; /* (most) */
     float *values_of_rows;    /* (most, width) */
-    ps_encoding heads[CONNECTION_ROW_HEADS];
-    Psgd__V1__Encoding *head_ptrs[CONNECTION_ROW_HEADS];
+    ps_encoding heads[PS_ROW_HEADS_MAX];
+    Psgd__V1__Encoding *head_ptrs[PS_ROW_HEADS_MAX];
     Psgd__V1__RowGradients message;
 } connection_rows;
 

@@ -45,7 +45,7 @@ connection_rows *ps_connection_rows_create(const ps_connection *conn)
         r->width = plan->tables[t].width > r->width ? plan->tables[t].width : r->width;
     }
     r->values_of_rows = ps_xcalloc(r->most * r->width, sizeof *r->values_of_rows);
-    for (size_t i = 0; i < CONNECTION_ROW_HEADS; i++) {
+    for (size_t i = 0; i < PS_ROW_HEADS_MAX; i++) {
         r->head_ptrs[i] = &r->heads[i].msg;
     }
     return r;
@@ -81,18 +81,42 @@ static bool is_here(const ps_connection *conn, uint32_t table, uint64_t key)
 
 /* ---- Pulls ---- */
 
+/* Returns the index of the first of wanted->keys that must not be requested together with key i. */
+static size_t stretch_of(const ps_plan *plan, size_t i)
+{
+    size_t end = SIZE_MAX;
+
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        size_t e = ps_row_groups_stretch(plan, &plan->down[plan->tables[t].variable], i);
+
+        end = e < end ? e : end;
+    }
+    return end;
+}
+
+/* Writes to r->keys the next r->asked keys that the part is to be asked for. */
+static void list_asked(connection_rows *r, const wanted_rows *wanted)
+{
+    for (size_t i = 0; i < r->asked; i++) {
+        r->keys[i] = wanted->keys[r->index[r->at + i]];
+    }
+}
+
 bool ps_connection_rows_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req)
 {
     const wanted_rows *wanted = &conn->x->wanted;
     connection_rows *r = conn->rows;
+    size_t end;
 
     if (r == NULL || !r->is_pulling || r->asked > 0) {
         return false;
     }
-    r->asked = r->index_count - r->at < r->most ? r->index_count - r->at : r->most;
-    for (size_t i = 0; i < r->asked; i++) {
-        r->keys[i] = wanted->keys[r->index[r->at + i]];
+    end = stretch_of(conn->x->plan, r->index[r->at]);
+    while (r->at + r->asked < r->index_count && r->asked < r->most &&
+           r->index[r->at + r->asked] < end) {
+        r->asked++;
     }
+    list_asked(r, wanted);
     req->clock = wanted->clock;
     req->keys = r->keys;
     req->n_keys = r->asked;
@@ -135,10 +159,16 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
                        reply->rows->count, (unsigned long long)reply->clock, r->asked,
                        (unsigned long long)wanted->clock);
     }
+    list_asked(r, wanted); /* a push may have used the scratch since the request */
     for (uint32_t t = 0; t < plan->table_count; t++) {
         size_t width = plan->tables[t].width;
-        ps_status st = ps_parts_read(reader, plan->down[plan->tables[t].variable].codec,
-                                     r->values_of_rows, r->asked * width);
+        ps_status st =
+            ps_row_groups_read(&(ps_row_groups){.plan = plan,
+                                                .table = t,
+                                                .choice = &plan->down[plan->tables[t].variable],
+                                                .keys = r->keys,
+                                                .count = r->asked},
+                               reader, r->values_of_rows);
 
         if (!ps_is_ok(&st)) {
             return st;
@@ -215,8 +245,12 @@ static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsRe
         return st;
     }
     table = &x->plan->tables[rows->table];
-    st = ps_parts_read(reader, x->plan->down[table->variable].codec, r->values_of_rows,
-                       rows->n_keys * table->width);
+    st = ps_row_groups_read(&(ps_row_groups){.plan = x->plan,
+                                             .table = rows->table,
+                                             .choice = &x->plan->down[table->variable],
+                                             .keys = rows->keys,
+                                             .count = rows->n_keys},
+                            reader, r->values_of_rows);
     to = x->weights + x->layout->variables[table->variable].at;
     for (size_t i = 0; ps_is_ok(&st) && is_new(conn) && i < rows->n_keys; i++) {
         memcpy(to + rows->keys[i] * table->width, r->values_of_rows + i * table->width,
@@ -300,16 +334,25 @@ void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream)
     }
 }
 
+static const ps_codec_choice *up_of(const ps_connection *conn, uint32_t table)
+{
+    const ps_plan *plan = conn->x->plan;
+
+    return &plan->up[plan->tables[table].variable];
+}
+
 /* Copies keys of this part, with their gradients, from the rows of table t in x->met to the scratch
- * of the next message: at most r->most, beginning at row *from. *from becomes the first row that
- * was not looked at. Returns the number of keys. */
+ * of the next message, beginning at row *from: at most r->most, and no more than may be in one
+ * message. *from becomes the first row that was not looked at. Returns the number of keys. */
 static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
 {
     const ps_met_rows *met = &conn->x->met[t];
     size_t width = conn->x->plan->tables[t].width, n = 0;
+    size_t end = ps_row_groups_stretch(conn->x->plan, up_of(conn, t), *from);
     connection_rows *r = conn->rows;
 
-    for (; *from < met->count && n < r->most; (*from)++) {
+    end = end < met->count ? end : met->count;
+    for (; *from < end && n < r->most; (*from)++) {
         if (is_here(conn, t, met->keys[*from])) {
             r->keys[n] = met->keys[*from];
             if (met->shows != NULL) {
@@ -338,13 +381,6 @@ static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
         }
     }
     return true;
-}
-
-static const ps_codec_choice *up_of(const ps_connection *conn, uint32_t table)
-{
-    const ps_plan *plan = conn->x->plan;
-
-    return &plan->up[plan->tables[table].variable];
 }
 
 static size_t sent_by_key(const connection_rows *r, size_t values)
@@ -385,13 +421,13 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     const ps_codec_choice *up = up_of(conn, t);
     connection_rows *r = conn->rows;
     Psgd__V1__RowGradients *rows = &r->message;
-    size_t values = n * plan->tables[t].width;
-    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, conn->clock,
-                               ((uint64_t)r->part << 32) | conn->block);
+    ps_row_groups of = {.plan = plan, .table = t, .choice = up, .keys = r->keys, .count = n};
+    uint64_t draws = ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, conn->clock, conn->block);
     bool has_seen = conn->x->met[t].shows != NULL;
     const uint8_t *room = ps_connection_room(conn, m);
-    size_t bytes = ps_parts_encode(up->codec, &up->params, key, r->values_of_rows, values,
-                                   ps_connection_room(conn, m), r->heads);
+    size_t heads;
+    size_t bytes = ps_row_groups_encode(&of, draws, PS_DRAW_UP, r->values_of_rows,
+                                        ps_connection_room(conn, m), r->heads, &heads);
 
     ps_connection_encoded(conn, m, bytes);
     psgd__v1__row_gradients__init(rows);
@@ -405,51 +441,54 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     rows->n_clicks = has_seen ? n : 0;
     rows->is_last = r->is_sent;
     rows->values = r->head_ptrs;
-    rows->n_values = ps_parts_count(values);
+    rows->n_values = heads;
     m->head.rows = rows;
     keep(conn, rows, room, bytes);
     if (!conn->is_copy) {
         atomic_fetch_add(&conn->x->exchange.count.float32_up,
-                         r->way->sent(r, values) * sizeof(float));
+                         r->way->sent(r, n * plan->tables[t].width) * sizeof(float));
     }
 }
 
-/* Returns whether the next rows, at most r->most, fit into the message beside its slices. They
- * always fit into a message without slices. How many rows a message has must not depend on its
- * slices, because that number changes how codecs round the rows. */
-static bool fits(const ps_connection *conn, const connection_message *m)
+/* Returns whether the n rows of table t that `gather` has copied fit into the message beside its
+ * slices. They always fit into a message without slices. How many rows a message has must not
+ * depend on its slices, because that number changes how codecs round the rows. */
+static bool fits(const ps_connection *conn, const connection_message *m, uint32_t t, size_t n)
 {
-    const connection_rows *r = conn->rows;
-    const ps_codec_choice *up = up_of(conn, r->table);
-    size_t left = conn->x->met[r->table].count - r->from, n = left < r->most ? left : r->most;
+    ps_row_groups rows = {.plan = conn->x->plan,
+                          .table = t,
+                          .choice = up_of(conn, t),
+                          .keys = conn->rows->keys,
+                          .count = n};
 
-    return m->head.n_slices == 0 ||
-           m->bytes + ps_parts_bytes(up->codec, &up->params,
-                                     n * conn->x->plan->tables[r->table].width) <=
-               conn->message_bytes;
+    return m->head.n_slices == 0 || m->bytes + ps_row_groups_bytes(&rows) <= conn->message_bytes;
 }
 
 bool ps_connection_rows_put(ps_connection *conn, connection_message *m)
 {
     connection_rows *r = conn->rows;
     uint32_t t;
-    size_t n;
+    size_t n, from;
 
     if (r == NULL || !r->is_ready || r->is_sent || conn->unsent > 0) {
         return false;
     }
-    do {
-        if (!fits(conn, m)) {
-            return false;
+    t = r->table;
+    from = r->from;
+    n = gather(conn, t, &from);
+    while (n == 0 && !is_rest_empty(conn, t, from)) {
+        if (from == conn->x->met[t].count) {
+            t++;
+            from = 0;
         }
-        t = r->table;
-        n = gather(conn, t, &r->from);
-        if (r->from == conn->x->met[t].count && t + 1 < conn->x->plan->table_count) {
-            r->table++;
-            r->from = 0;
-        }
-    } while (n == 0 && r->table != t);
-    r->is_sent = is_rest_empty(conn, r->table, r->from);
+        n = gather(conn, t, &from);
+    }
+    if (!fits(conn, m, t, n)) {
+        return false;
+    }
+    r->table = t;
+    r->from = from;
+    r->is_sent = is_rest_empty(conn, t, from);
     put_part(conn, m, t, n);
     return true;
 }

@@ -2,7 +2,7 @@
 #include "common/wire/kept_rows.h"
 
 #include "common/base/xalloc.h"
-#include "common/codec/parts.h"
+#include "common/wire/row_groups.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -98,8 +98,12 @@ static ps_status append(table_rows *to, const ps_plan *plan, const Psgd__V1__Row
                        rows->table);
     }
     reserve(to, rows->n_keys, table->width);
-    st = ps_parts_read(&reader, plan->up[table->variable].codec,
-                       to->grads + to->count * table->width, rows->n_keys * table->width);
+    st = ps_row_groups_read(&(ps_row_groups){.plan = plan,
+                                             .table = rows->table,
+                                             .choice = &plan->up[table->variable],
+                                             .keys = rows->keys,
+                                             .count = rows->n_keys},
+                            &reader, to->grads + to->count * table->width);
     st = ps_is_ok(&st) ? ps_parts_end(&reader) : st;
     if (!ps_is_ok(&st) || rows->n_keys == 0) {
         return st;

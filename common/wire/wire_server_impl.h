@@ -7,13 +7,14 @@
 
 #include "common/job/plan.h"
 #include "common/wire/piece.h"
+#include "common/wire/row_groups.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
 enum {
     WIRE_SERVER_BATCH = 256, /* most slices in an answer */
-    /* most encodings of rows in an answer */
-    WIRE_SERVER_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + PS_MODEL_LAYERS_MAX
+    /* most encodings of rows in an answer; each table may add one that is not full */
+    WIRE_SERVER_ROW_HEADS = PS_ROW_HEADS_MAX + PS_MODEL_LAYERS_MAX
 };
 
 /* Memory for reading one push message and for building one answer. One thread at a time. */

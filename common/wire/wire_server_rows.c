@@ -6,7 +6,8 @@
 #include "common/base/draw.h"
 #include "common/base/nonfinite.h"
 #include "common/base/xalloc.h"
-#include "common/codec/parts.h"
+#include "common/train/merge.h"
+#include "common/wire/row_groups.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -107,8 +108,12 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
     }
     table = &plan->tables[rows->table];
     grads = ps_xmalloc(rows->n_keys * table->width * sizeof *grads);
-    st =
-        ps_parts_read(&reader, plan->up[table->variable].codec, grads, rows->n_keys * table->width);
+    st = ps_row_groups_read(&(ps_row_groups){.plan = plan,
+                                             .table = rows->table,
+                                             .choice = &plan->up[table->variable],
+                                             .keys = rows->keys,
+                                             .count = rows->n_keys},
+                            &reader, grads);
     if (ps_is_ok(&st)) {
         st = ps_parts_end(&reader);
         *at = payload->len;
@@ -206,35 +211,43 @@ static ps_buf *share(const wire_worker *w, const ps_store_rows_answer *answer, s
     return ps_buf_ref(answer->values);
 }
 
+static ps_row_groups rows_of(const ps_plan *plan, const ps_store_rows_answer *answer,
+                             uint32_t table)
+{
+    return (ps_row_groups){.plan = plan,
+                           .table = table,
+                           .choice = down_of(plan, table),
+                           .keys = answer->keys,
+                           .count = answer->count};
+}
+
 /* Encodes the rows of an answer into a new buffer and their heads into the scratch. Sets *heads to
- * the number of heads. An answer with keys has rows of a fixed vocabulary: every worker gets the
- * same bytes for them. Rows that were requested by key are encoded with draws that depend on the
- * rank. */
+ * the number of heads. Of a fixed vocabulary every worker gets the same bytes. Rows that were
+ * requested by key are encoded with draws that depend on the rank. */
 static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
     const float *rows = (const float *)(const void *)answer->values->data;
-    size_t count = answer->count, bytes = 0;
     uint32_t end = answer->first_table + answer->table_count;
-    uint64_t whose = answer->keys == NULL ? w->rank : count > 0 ? answer->keys[0] : 0;
+    uint64_t whose = ps_merge_rows_are_followed(plan) ? 0 : 1 + (uint64_t)w->rank;
+    size_t bytes = 0, more;
     ps_buf *out;
 
     for (uint32_t t = answer->first_table; t < end; t++) {
-        const ps_codec_choice *down = down_of(plan, t);
+        ps_row_groups of = rows_of(plan, answer, t);
 
-        bytes += ps_parts_bytes(down->codec, &down->params, count * plan->tables[t].width);
+        bytes += ps_row_groups_bytes(&of);
     }
     out = ps_buf_create(bytes + 1);
     *heads = 0;
     for (uint32_t t = answer->first_table; t < end; t++) {
-        const ps_codec_choice *down = down_of(plan, t);
-        size_t n = count * plan->tables[t].width;
-        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, answer->clock, whose);
+        ps_row_groups of = rows_of(plan, answer, t);
+        uint64_t draws = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, answer->clock, whose);
 
-        out->len += ps_parts_encode(down->codec, &down->params, key, rows, n, out->data + out->len,
-                                    w->scratch->row_heads + *heads);
-        *heads += ps_parts_count(n);
-        rows += n;
+        out->len += ps_row_groups_encode(&of, draws, PS_DRAW_DOWN, rows, out->data + out->len,
+                                         w->scratch->row_heads + *heads, &more);
+        *heads += more;
+        rows += answer->count * plan->tables[t].width;
     }
     return out;
 }
@@ -257,11 +270,23 @@ static void put_rows(wire_worker *w, wire_answer *a, const ps_store_rows_answer 
     rows->n_values = heads;
     rows->table = given->first_table;
     rows->keys = (uint64_t *)(uintptr_t)given->keys;
-    rows->n_keys = given->keys != NULL ? given->count : 0;
+    rows->n_keys = ps_merge_rows_are_followed(w->server->plan) ? given->count : 0;
     rows->is_last = given->is_last;
     a->head.clock = given->clock;
     a->head.version = given->version;
     a->head.rows = rows;
+}
+
+/* A ps_store_rows_cut. */
+static size_t cut(const void *arg, uint32_t table, const uint64_t *keys, size_t count)
+{
+    const ps_plan *plan = arg;
+
+    return ps_row_groups_cut(&(ps_row_groups){.plan = plan,
+                                              .table = table,
+                                              .choice = down_of(plan, table),
+                                              .keys = keys,
+                                              .count = count});
 }
 
 bool ps_wire_server_give_rows(wire_worker *w, wire_answer *a)
@@ -273,8 +298,7 @@ bool ps_wire_server_give_rows(wire_worker *w, wire_answer *a)
     if (!ps_store_wants_rows(part->store, w->rank) || !ps_wire_server_enter(w, part)) {
         return false;
     }
-    is_there =
-        ps_store_rows_next(part->store, w->rank, ps_table_keys_of_message(w->server->plan), &given);
+    is_there = ps_store_rows_next(part->store, w->rank, cut, w->server->plan, &given);
     ps_wire_server_leave(w, part);
     if (is_there) {
         put_rows(w, a, &given);

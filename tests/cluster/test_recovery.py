@@ -385,7 +385,9 @@ class Recovery(ClusterTest):
         c.wait_nodes(7)
         draw = random.Random(16)
         rows = {**CLICKS, **MORE, "evalEverySteps": 4}
-        for name, fields in (("sparse", {**rows, "model": {**rows["model"], "table": AGEING}}), ("rows", rows)):
+        ageing = {**rows, "model": {**rows["model"], "table": AGEING}}
+        rounded = {"codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}}
+        for name, fields in (("sparse", ageing), ("rows", rows), ("sparse, int8", {**ageing, **rounded})):
             straight = self.straight(c, pservers=1, **fields)
             with self.subTest(name):
                 job = self.kill_some(c, {**JOB, **PACE, **fields, "pservers": 2, "checkpoint": {"everySteps": 10000}}, straight,

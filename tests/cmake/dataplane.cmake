@@ -14,6 +14,7 @@ target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
 ps_test(unit test_gate ps_train)
 ps_test(unit test_kept_pushes ps_dataplane_world)
+ps_test(unit test_row_groups ps_wire ps_train ps_job ps_rpc)
 ps_test(unit test_said ps_wire ps_train ps_job ps_rpc)
 ps_test(system test_wire_client ps_dataplane_world)
 ps_test(system test_wire_client_life ps_dataplane_world)

@@ -241,7 +241,7 @@ uint64_t farm_pull_rows(const farm *f, uint32_t worker, uint64_t clock)
         ps_store_rows_answer answer;
         ps_status st = ps_store_rows_begin(store, worker, clock, &keys[i], 1);
 
-        if (!ps_is_ok(&st) || !ps_store_rows_next(store, worker, SIZE_MAX, &answer)) {
+        if (!ps_is_ok(&st) || !ps_store_rows_next(store, worker, NULL, NULL, &answer)) {
             ps_store_pull_cancel(store, worker);
             return 0;
         }

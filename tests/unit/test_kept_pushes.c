@@ -3,9 +3,9 @@
 #include "common/wire/kept_pushes.h"
 
 #include "common/base/xalloc.h"
-#include "common/codec/parts.h"
 #include "common/train/merge.h"
 #include "common/wire/coder.h"
+#include "common/wire/row_groups.h"
 #include "tests/support/plan_rig.h"
 
 #include <stdlib.h>
@@ -107,22 +107,25 @@ static void push_slice(kept_world *w, uint32_t rank, uint64_t clock, uint32_t sl
 static void keep_rows(kept_world *w, uint32_t rank, uint32_t part, const uint64_t *keys,
                       const float *grads, size_t count)
 {
-    const ps_codec_choice *up = &w->plan->up[w->plan->tables[0].variable];
-    size_t values = count * w->plan->tables[0].width;
+    ps_row_groups of = {.plan = w->plan,
+                        .choice = &w->plan->up[w->plan->tables[0].variable],
+                        .keys = keys,
+                        .count = count};
     uint32_t seen[ROWS] = {0};
     Psgd__V1__RowGradients rows = PSGD__V1__ROW_GRADIENTS__INIT;
     uint8_t room[8 * PS_CODEC_VALUES];
-    Psgd__V1__Encoding *head_ptr;
-    ps_encoding head;
-    size_t n = ps_parts_encode(up->codec, &up->params, 1, grads, values, room, &head);
+    Psgd__V1__Encoding *head_ptrs[ROWS];
+    ps_encoding heads[ROWS];
+    size_t n = ps_row_groups_encode(&of, 1, PS_DRAW_UP, grads, room, heads, &rows.n_values);
 
-    head_ptr = &head.msg;
+    for (size_t i = 0; i < rows.n_values; i++) {
+        head_ptrs[i] = &heads[i].msg;
+    }
     rows.part = part;
     rows.keys = (uint64_t *)(uintptr_t)keys;
     rows.shows = rows.clicks = seen;
     rows.n_keys = rows.n_shows = rows.n_clicks = count;
-    rows.values = &head_ptr;
-    rows.n_values = ps_parts_count(values);
+    rows.values = head_ptrs;
     rows.is_last = true; /* of its part */
     ps_kept_pushes_add_rows(w->kept[rank], LOST, 2, &rows, room, n);
 }

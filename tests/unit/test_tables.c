@@ -101,7 +101,7 @@ static bool may_pull(ps_store *t, uint32_t worker, uint64_t clock)
 
     assert_string_equal(st.text, "");
     assert_true(ps_store_is_waiting(t, worker));
-    if (!ps_store_rows_next(t, worker, SIZE_MAX, &answer)) {
+    if (!ps_store_rows_next(t, worker, NULL, NULL, &answer)) {
         ps_store_pull_cancel(t, worker);
         assert_false(ps_store_is_waiting(t, worker));
         return false;
