@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 64 * 1024 };
@@ -75,18 +76,49 @@ ps_status ps_outlet_flush(ps_outlet *outlet)
     return outlet->st;
 }
 
-ps_status ps_outlet_copy(const ps_outlet *outlet, ps_strbuf *out)
+ps_status ps_outlet_look(const ps_outlet *outlet, ps_outlet_past *past)
 {
-    char *text = NULL;
-    size_t n = 0;
-    ps_status st = outlet->fd >= 0 ? ps_file_read(outlet->path, SIZE_MAX, &text, &n) : ps_ok();
+    struct stat at;
 
-    if (ps_is_ok(&st)) {
-        ps_strbuf_append(out, text, n);
-        ps_strbuf_append(out, outlet->rows.data, outlet->whole);
+    *past = (ps_outlet_past){.fd = -1};
+    if (outlet->fd < 0) {
+        return ps_ok();
     }
-    free(text);
-    return st;
+    past->fd = open(outlet->path, O_RDONLY | O_CLOEXEC);
+    if (past->fd < 0 || fstat(past->fd, &at) != 0) {
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(outlet->path));
+    }
+    past->bytes = (uint64_t)at.st_size;
+    return ps_ok();
+}
+
+void ps_outlet_past_close(ps_outlet_past *past)
+{
+    if (past->fd >= 0) {
+        close(past->fd);
+    }
+    *past = (ps_outlet_past){.fd = -1};
+}
+
+ps_status ps_outlet_copy(const ps_outlet *outlet, const ps_outlet_past *past, ps_strbuf *out)
+{
+    uint64_t done = 0;
+    char piece[BUFFER_BYTES];
+
+    while (done < past->bytes) {
+        uint64_t left = past->bytes - done;
+        ssize_t n =
+            pread(past->fd, piece, left < sizeof piece ? (size_t)left : sizeof piece, (off_t)done);
+
+        if (n > 0) {
+            ps_strbuf_append(out, piece, (size_t)n);
+            done += (uint64_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            return ps_fail_errno(n == 0 ? EIO : errno, "read %s", PS_PATH_SHOWN(outlet->path));
+        }
+    }
+    ps_strbuf_append(out, outlet->rows.data, outlet->whole);
+    return ps_ok();
 }
 
 void ps_outlet_replace(ps_outlet *outlet, const void *bytes, size_t len)

@@ -41,8 +41,21 @@ ps_status ps_outlet_flush(ps_outlet *outlet);
  * write succeeded, or when a second has passed since the last try. */
 void ps_outlet_row(ps_outlet *outlet, double time_s);
 
-/* Appends to *out all lines so far, written or waiting. Reads the file. */
-PS_MUST_USE ps_status ps_outlet_copy(const ps_outlet *outlet, ps_strbuf *out);
+/* What an outlet has in its file at some time. */
+typedef struct ps_outlet_past {
+    int fd;         /* for reading; -1: the file has nothing */
+    uint64_t bytes; /* bytes of the file then; lines may be added behind them */
+} ps_outlet_past;
+
+/* Opens the file as it is now. ps_outlet_past_close ends it, also after a failure. */
+PS_MUST_USE ps_status ps_outlet_look(const ps_outlet *outlet, ps_outlet_past *past);
+void ps_outlet_past_close(ps_outlet_past *past);
+
+/* Appends to *out all lines that the outlet had at ps_outlet_look, written or waiting. The outlet
+ * must be unchanged since, or this is a copy of the process that was made before it changed. Fails
+ * if the file cannot be read. */
+PS_MUST_USE ps_status ps_outlet_copy(const ps_outlet *outlet, const ps_outlet_past *past,
+                                     ps_strbuf *out);
 
 /* Replaces all lines so far by these bytes, which are complete lines. If they cannot be written, as
  * on a full disk, they wait in `rows` for the next write. */

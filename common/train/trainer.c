@@ -541,13 +541,13 @@ static ps_status write_rank(void *arg, int fd)
                : st;
 }
 
-/* Returns whether the rank consists of short reports and little else. Writing such a rank takes
- * less time than copying the process. */
-static bool is_small(const ps_trainer *t)
+/* Returns whether the rank consists of short reports, whose files have so many bytes, and little
+ * else. Writing such a rank takes less time than copying the process. */
+static bool is_small(const ps_trainer *t, uint64_t report_bytes)
 {
     enum { SMALL_BYTES = 1 << 20 };
 
-    return ps_trainer_is_lean(t) && (t->reports == NULL || t->reports->len <= SMALL_BYTES);
+    return ps_trainer_is_lean(t) && report_bytes <= SMALL_BYTES;
 }
 
 /* Saves the rank in this process instead of a copy of it. The file is complete on return. */
@@ -574,6 +574,7 @@ static bool cut(ps_trainer *t, uint64_t name)
 {
     rank_cut c = {.t = t, .weights = {.fd = -1, .copy_fd = -1}};
     ps_status st = ps_ok();
+    uint64_t report_bytes;
     ps_snapshot state;
     int64_t began_us;
 
@@ -592,9 +593,9 @@ static bool cut(ps_trainer *t, uint64_t name)
         ps_gate_fail(t->gate, &st);
         return false;
     }
-    ps_trainer_keep_reports(t);
-    state = is_small(t) ? save_here(&c) : ps_snapshot_begin(write_rank, &c);
-    ps_trainer_drop_reports(t);
+    report_bytes = ps_trainer_hold_reports(t);
+    state = is_small(t, report_bytes) ? save_here(&c) : ps_snapshot_begin(write_rank, &c);
+    ps_trainer_release_reports(t);
     ps_trainer_drop_program(t); /* it was written, or the copy of the process has its own */
     state.stood_us = ps_clock_us() - began_us;
     ps_log(PS_LOG_INFO, "trainer",

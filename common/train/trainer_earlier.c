@@ -93,30 +93,69 @@ static void put_totals(ps_trainer *t, ps_state_out *out)
     ps_state_finish(out);
 }
 
-static void put_reports(ps_trainer *t, ps_state_out *out)
+/* Completes the lines of the reports up to now, locks the files and opens what they have. */
+static void lock_reports(ps_trainer *t)
 {
     ps_outlet *files[PS_TRAINER_FILES];
 
-    ps_trainer_put_held_line(t);
-    ps_trainer_record_finish(t);
-    put_totals(t, out);
     pthread_mutex_lock(&t->files_mutex);
     ps_rounds_settle(t->record.file);
     list_outlets(t, files);
     for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
-        ps_strbuf bytes = {0};
-        ps_status st = ps_outlet_copy(files[i], &bytes);
+        ps_status st = ps_outlet_look(files[i], &t->held[i]);
 
-        if (ps_is_ok(&st)) {
+        t->has_held[i] = ps_is_ok(&st);
+        if (!ps_is_ok(
+                &st)) { /* the checkpoint is stored without the report rather than not at all */
+            ps_log(PS_LOG_WARN, "trainer", "a checkpoint without a report: %s", st.text);
+        }
+    }
+}
+
+static void unlock_reports(ps_trainer *t)
+{
+    for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
+        ps_outlet_past_close(&t->held[i]);
+        t->has_held[i] = false;
+    }
+    pthread_mutex_unlock(&t->files_mutex);
+}
+
+/* Writes a section for each report as it was at lock_reports. Uses no lock, because a copy of the
+ * process calls it too. */
+static ps_status put_files(ps_trainer *t, ps_state_out *out)
+{
+    ps_outlet *files[PS_TRAINER_FILES];
+    ps_status st = ps_ok();
+
+    list_outlets(t, files);
+    for (uint32_t i = 0; i < PS_TRAINER_FILES && ps_is_ok(&st); i++) {
+        ps_strbuf bytes = {0};
+
+        if (t->has_held[i]) {
+            st = ps_outlet_copy(files[i], &t->held[i], &bytes);
+        }
+        if (t->has_held[i] && ps_is_ok(&st)) {
             ps_state_begin(out, REPORT, i);
             ps_state_put(out, bytes.data, bytes.len);
             ps_state_finish(out);
-        } else { /* the checkpoint is stored without the report rather than not at all */
-            ps_log(PS_LOG_WARN, "trainer", "a checkpoint without a report: %s", st.text);
         }
         ps_strbuf_fini(&bytes);
     }
-    pthread_mutex_unlock(&t->files_mutex);
+    return st;
+}
+
+static ps_status put_reports(ps_trainer *t, ps_state_out *out)
+{
+    ps_status st;
+
+    ps_trainer_put_held_line(t);
+    ps_trainer_record_finish(t);
+    put_totals(t, out);
+    lock_reports(t);
+    st = put_files(t, out);
+    unlock_reports(t);
+    return st;
 }
 
 void ps_trainer_drop_reports(ps_trainer *t)
@@ -126,23 +165,63 @@ void ps_trainer_drop_reports(ps_trainer *t)
     t->report_sections = 0;
 }
 
-void ps_trainer_keep_reports(ps_trainer *t)
+/* Has `put` write sections to t->reports. If that fails, there are none: the checkpoint is stored
+ * without reports rather than not at all. */
+static void keep(ps_trainer *t, ps_status (*put)(ps_trainer *t, ps_state_out *out))
 {
     ps_state_out out;
-    ps_status st;
+    ps_status st, end;
 
     ps_trainer_drop_reports(t);
-    if (t->events == NULL) { /* not all reports are open: events are opened last */
-        return;
-    }
     ps_state_out_init(&out, "PSGDPART", 1, ps_state_write_buf, &t->reports);
-    put_reports(t, &out);
+    st = put(t, &out);
     t->report_sections = out.sections;
-    st = ps_state_out_part(&out);
-    if (!ps_is_ok(&st)) { /* the checkpoint is stored without reports rather than not at all */
+    end = ps_state_out_part(&out);
+    st = ps_is_ok(&st) ? end : st;
+    if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "trainer", "a checkpoint without reports: %s", st.text);
         ps_trainer_drop_reports(t);
     }
+}
+
+void ps_trainer_keep_reports(ps_trainer *t)
+{
+    if (t->events != NULL) { /* all reports are open: events are opened last */
+        keep(t, put_reports);
+    }
+}
+
+static ps_status put_only_totals(ps_trainer *t, ps_state_out *out)
+{
+    put_totals(t, out);
+    return ps_ok();
+}
+
+uint64_t ps_trainer_hold_reports(ps_trainer *t)
+{
+    uint64_t bytes = 0;
+
+    if (t->events == NULL) {
+        return 0;
+    }
+    ps_trainer_put_held_line(t);
+    ps_trainer_record_finish(t);
+    keep(t, put_only_totals);
+    lock_reports(t);
+    t->holds_reports = true;
+    for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
+        bytes += t->held[i].bytes;
+    }
+    return bytes;
+}
+
+void ps_trainer_release_reports(ps_trainer *t)
+{
+    if (t->holds_reports) {
+        t->holds_reports = false;
+        unlock_reports(t);
+    }
+    ps_trainer_drop_reports(t);
 }
 
 #define REPORTS_MAGIC "PSGDREP1"
@@ -151,11 +230,12 @@ ps_buf *ps_trainer_copy_reports(ps_trainer *t)
 {
     ps_state_out out;
     ps_buf *copy = NULL;
-    ps_status st;
+    ps_status st, end;
 
     ps_state_out_init(&out, REPORTS_MAGIC, 1, ps_state_write_buf, &copy);
-    put_reports(t, &out);
-    st = ps_state_out_end(&out);
+    st = put_reports(t, &out);
+    end = ps_state_out_end(&out);
+    st = ps_is_ok(&st) ? end : st;
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "trainer", "the reports are not copied: %s", st.text);
         ps_buf_unref(copy);
@@ -164,11 +244,12 @@ ps_buf *ps_trainer_copy_reports(ps_trainer *t)
     return copy;
 }
 
-void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
+ps_status ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
 {
     if (t->reports != NULL) {
         ps_state_put_part(out, t->reports->data, t->reports->len, t->report_sections);
     }
+    return t->holds_reports ? put_files(t, out) : ps_ok();
 }
 
 bool ps_trainer_is_own(const ps_trainer *t)

@@ -167,9 +167,14 @@ struct ps_trainer {
     int64_t began_us, last_row_us;
     uint64_t metrics_at; /* step of whose samples step_metrics has the values; 0: none yet */
     trainer_said said;
-    /* the sections of a checkpoint with the reports (ps_trainer_keep_reports); NULL: none */
+    /* the sections of a checkpoint with the reports (ps_trainer_keep_reports), or with what goes
+     * before them (ps_trainer_hold_reports); NULL: none */
     ps_buf *reports;
     uint32_t report_sections;
+    /* the files of the reports while ps_trainer_hold_reports holds them, and which of them could be
+     * opened */
+    bool holds_reports, has_held[PS_TRAINER_FILES];
+    ps_outlet_past held[PS_TRAINER_FILES];
     /* copy of what the program keeps (ps_trainer_keep_program); NULL: none */
     ps_buf *program;
     /* what the job had reported before the checkpoint from which it goes on */
@@ -370,15 +375,19 @@ PS_MUST_USE ps_status ps_trainer_check_reports(const uint8_t *bytes, size_t len)
  * weights are those of the model. */
 bool ps_trainer_is_lean(const ps_trainer *t);
 
-/* Makes the sections of a checkpoint with the reports as they are now. This writes rows that the
- * reports hold back and locks the files, so a copy of the process cannot do it. */
+/* Makes the sections of a checkpoint with the reports as they are now. */
 void ps_trainer_keep_reports(ps_trainer *t);
-/* Writes the sections that ps_trainer_keep_reports has made behind the other sections of the rank's
- * file. */
-void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out);
 /* Frees what ps_trainer_keep_reports has made. */
 void ps_trainer_drop_reports(ps_trainer *t);
-/* Writes the rank's file (ps_trainer_save). The caller has called ps_trainer_keep_reports. */
+/* Locks the reports as they are now, so that a copy of the process that is made before
+ * ps_trainer_release_reports can read and write them. Returns the bytes of their files. */
+uint64_t ps_trainer_hold_reports(ps_trainer *t);
+/* Unlocks the reports. */
+void ps_trainer_release_reports(ps_trainer *t);
+/* Writes the sections with the reports that are kept or held behind the other sections of the
+ * rank's file. Fails if a report cannot be read. */
+PS_MUST_USE ps_status ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out);
+/* Writes the rank's file (ps_trainer_save). The caller keeps or holds the reports. */
 PS_MUST_USE ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange,
                                            ps_state_write_fn *write, void *arg);
 /* Returns whether the checkpoint from which the job goes on was taken by this very job. */

@@ -107,7 +107,7 @@ static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
 {
     uint32_t variables = is_parked || !ps_trainer_is_lean(t) ? t->plan->layout.variable_count : 0;
     ps_state_out out;
-    ps_status st = ps_ok(), end;
+    ps_status st = ps_ok(), put, end;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(t, variables, &out);
@@ -133,8 +133,9 @@ static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
         ps_state_put(&out, t->program->data, t->program->len);
         ps_state_finish(&out);
     }
-    ps_trainer_put_earlier(t, &out);
+    put = ps_trainer_put_earlier(t, &out);
     end = ps_state_out_end(&out);
+    st = ps_is_ok(&st) ? put : st;
     return ps_is_ok(&st) ? end : st;
 }
 

@@ -391,6 +391,18 @@ class Checkpoints(ClusterTest):
         self.assertEqual(model_of(again), model_of(straight))
         whole = losses(straight["TR-cut-N(0).csv"])
         self.assertEqual(losses(again["TR-cut-N(0).csv"]), {s: whole[s] for s in whole if s > newest.step})
+        job = c.submit({**spec, "checkpoint": {"everySteps": 1000, "keep": 1}, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 1}}})
+        c.wait(job.id, lambda j: j.progress.step > 4000 and self.listed(c, job.id)[-1].step >= 4000)  # reports of more than 1 MiB
+        for node in c.nodes:
+            node.kill()
+        for node in c.nodes:
+            node.start()
+        again = self.done(c, job.id)
+        self.assertEqual(model_of(again), model_of(straight))
+        self.assertEqual(losses(again["TR-cut-N(0).csv"]), whole)
+        self.assertEqual(again["TR-cut-N(0).csv"].count(b"\n"), 6001)
+        back, = c.get(job.id).recoveries
+        self.assertGreaterEqual(back.from_step, 4000)
 
     def test_a_user_takes_one_lists_it_and_resumes(self):
         c = self.cluster(workers=2, pservers=1)
