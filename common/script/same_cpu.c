@@ -22,24 +22,43 @@ static void widen(ps_same_cpu *both)
     }
 }
 
+/* Sets `before`. Returns false if the kernel does not tell it. */
+static bool see(ps_same_cpu *both)
+{
+    if (sched_getaffinity(0, sizeof both->before, &both->before) != 0) {
+        return false;
+    }
+    widen(both);
+    return true;
+}
+
+/* Keeps the calling thread on the processors `here`. */
+static void keep_thread(ps_same_cpu *both, const cpu_set_t *here)
+{
+    if (see(both)) {
+        both->is_waiting = sched_setaffinity(0, sizeof *here, here) == 0;
+        if (!both->is_waiting) {
+            (void)sched_setaffinity(0, sizeof both->before, &both->before);
+        }
+    }
+}
+
 void ps_same_cpu_begin(ps_same_cpu *both)
 {
     int cpu = sched_getcpu();
     cpu_set_t here;
 
     both->is_waiting = false;
-    if (cpu < 0 || cpu >= CPU_SETSIZE ||
-        sched_getaffinity(0, sizeof both->before, &both->before) != 0) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) {
         return;
     }
-    widen(both);
     CPU_ZERO(&here);
     CPU_SET((size_t)cpu, &here);
-    both->is_waiting = sched_setaffinity(0, sizeof here, &here) == 0;
-    if (!both->is_waiting) {
-        (void)sched_setaffinity(0, sizeof both->before, &both->before);
+    if (both->waits > 0) {
+        both->waits--;
+        keep_thread(both, &here);
     }
-    if (both->is_waiting && !(both->is_kept && both->cpu == cpu)) {
+    if (!(both->is_kept && both->cpu == cpu)) {
         both->is_kept = sched_setaffinity(both->pid, sizeof here, &here) == 0;
         both->cpu = cpu;
     }
@@ -47,9 +66,10 @@ void ps_same_cpu_begin(ps_same_cpu *both)
 
 void ps_same_cpu_loosen(ps_same_cpu *both)
 {
-    if (both->is_waiting && both->is_kept) {
+    if (both->is_kept && (both->is_waiting || see(both))) {
         (void)sched_setaffinity(both->pid, sizeof both->before, &both->before);
         both->is_kept = false;
+        both->is_waiting = true; /* see may have let the thread run on more */
     }
     ps_same_cpu_end(both);
 }
@@ -59,5 +79,7 @@ void ps_same_cpu_end(ps_same_cpu *both)
     if (both->is_waiting) {
         (void)sched_setaffinity(0, sizeof both->before, &both->before);
         both->is_waiting = false;
+    } else if (both->is_kept && sched_getcpu() != both->cpu) {
+        both->waits = PS_SAME_CPU_WAITS;
     }
 }

@@ -6,6 +6,11 @@
  * travel from one processor's cache to the other's. Nothing is computed meanwhile, because the
  * thread waits. Where the kernel does not allow it, nothing changes.
  *
+ * To keep the process takes a system call after the thread has moved. To keep the thread takes
+ * three in each wait. Often all other processors are busy, and the kernel wakes the thread where it
+ * was. So the thread is kept only in the PS_SAME_CPU_WAITS waits after one from which it woke
+ * elsewhere.
+ *
  * The kernel remembers the processors that a thread asked for, and keeps it on them when its cpuset
  * gains others. So a thread that had all of its cpuset asks for every processor afterwards.
  */
@@ -14,13 +19,17 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+enum { PS_SAME_CPU_WAITS = 64 };
 
 /* A process and the processor on which it is kept. Zeros except for `pid`: it is kept on none
  * yet. */
 typedef struct ps_same_cpu {
     pid_t pid;
-    bool is_kept; /* the process is kept on processor `cpu` */
+    bool is_kept;   /* the process is kept on processor `cpu` */
+    uint32_t waits; /* waits from now on in which the thread is kept too */
     /* the calling thread is kept on `cpu` too, until ps_same_cpu_end lets it run on all of `before`
      * again */
     bool is_waiting;
@@ -31,7 +40,8 @@ typedef struct ps_same_cpu {
     bool is_whole; /* `seen` is all of that thread's cpuset */
 } ps_same_cpu;
 
-/* Keeps the calling thread and the process on the processor on which the thread runs. */
+/* Keeps the process on the processor on which the calling thread runs, and the thread too if it
+ * woke elsewhere after a recent wait. */
 void ps_same_cpu_begin(ps_same_cpu *both);
 
 /* Lets the thread and the process run on each processor on which the thread could run before. For
@@ -39,7 +49,7 @@ void ps_same_cpu_begin(ps_same_cpu *both);
 void ps_same_cpu_loosen(ps_same_cpu *both);
 
 /* Lets the thread that called ps_same_cpu_begin run where it could before. The process stays on its
- * processor, so the next wait costs less. */
+ * processor, so the next wait costs less. The caller is that thread, after its wait. */
 void ps_same_cpu_end(ps_same_cpu *both);
 
 #endif

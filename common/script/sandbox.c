@@ -284,16 +284,17 @@ ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats, uint32_t functi
     ps_sandbox_memory *shared = sandbox->shared;
     int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)repeats) * functions *
                       (sandbox->budget.is_background ? PS_SANDBOX_PATIENCE : 1);
-    int64_t began_us = taken_us(sandbox), deadline_us = ps_clock_us() + most_us + GRACE_US;
+    int64_t began_us = taken_us(sandbox), now_us = ps_clock_us();
     bool was_late, is_done;
 
+    shared->called_us = now_us;
     shared->repeats = repeats; /* the sandbox may write it too, so no deadline follows from it */
     if (!sandbox->budget.is_background) {
         ps_same_cpu_begin(&sandbox->near);
     }
     atomic_store_explicit(&shared->turn, PS_SANDBOX_CALLED, memory_order_release);
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
-    is_done = wait_done(sandbox, deadline_us);
+    is_done = wait_done(sandbox, now_us + most_us + GRACE_US);
     ps_same_cpu_end(&sandbox->near);
     sandbox->used_us += taken_us(sandbox) - began_us;
     if (is_done) {

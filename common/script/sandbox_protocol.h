@@ -28,7 +28,8 @@ enum {
     /* a call in the background may last so many times its budget, which is of processor time there,
      * because other processes have the processor first */
     PS_SANDBOX_PATIENCE = 12,
-    PS_SANDBOX_PROTOCOL = 5 /* changes with this file */
+    PS_SANDBOX_SPARE_US = 1000000,
+    PS_SANDBOX_PROTOCOL = 6 /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -89,10 +90,13 @@ typedef struct ps_sandbox_memory {
      * trip failed */
     uint32_t failed;
     uint64_t instructions, memory; /* budgets of a call: instructions of Lua; bytes in use */
-    /* time budget of a function, in the background of processor time; the sandbox ends itself after
-     * the sum of those of all calls */
+    /* time budget of a function, in the background of processor time. The service ends the sandbox
+     * after the sum of those of all calls. In the background the sandbox ends itself then, else
+     * after as much processor time and at most PS_SANDBOX_SPARE_US more, for its service may have
+     * died. */
     uint64_t nanoseconds;
-    uint64_t service; /* process id of the service; the sandbox ends with it */
+    int64_t called_us; /* the service's monotonic time at the call */
+    uint64_t service;  /* process id of the service; the sandbox ends with it */
     char function[32];
     /* arguments, and most results, of one call; the bytes of a writer do not count as a result */
     uint32_t argument_count, result_max;

@@ -7,6 +7,9 @@ set_property(TEST test_script APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJEC
 ps_test(system test_script_values ps_script)
 add_dependencies(test_script_values psgd-sandbox)
 set_property(TEST test_script_values APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
+ps_test(system test_script_end ps_script)
+add_dependencies(test_script_end psgd-sandbox)
+set_property(TEST test_script_end APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
 
 # a sandbox that an attacker has taken over
 set(taken_slow 3)

@@ -608,6 +608,20 @@ static bool runs_on(pid_t pid, const cpu_set_t *wanted)
     return CPU_EQUAL(&has, wanted);
 }
 
+/* Waits as a thread does that the kernel wakes on another processor, if there is one. */
+static void wake_elsewhere(ps_same_cpu *both)
+{
+    cpu_set_t others;
+
+    assert_int_equal(sched_getaffinity(0, sizeof others, &others), 0);
+    ps_same_cpu_begin(both);
+    CPU_CLR((size_t)both->cpu, &others);
+    if (CPU_COUNT(&others) > 0) {
+        assert_int_equal(sched_setaffinity(0, sizeof others, &others), 0);
+    }
+    ps_same_cpu_end(both);
+}
+
 static void test_whoever_waits_shares_a_processor_until_it_takes_long(void **state)
 {
     pid_t pid = fork();
@@ -623,7 +637,11 @@ static void test_whoever_waits_shares_a_processor_until_it_takes_long(void **sta
         }
     }
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    for (int i = 0; i < 2; i++) { /* the second time, the process is on a processor already */
+    if (CPU_COUNT(&all) > 1) {
+        wake_elsewhere(&both);
+        assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    }
+    for (uint32_t i = 0; i < PS_SAME_CPU_WAITS && CPU_COUNT(&all) > 1; i++) {
         ps_same_cpu_begin(&both);
         CPU_ZERO(&here);
         CPU_SET((size_t)both.cpu, &here);
@@ -631,11 +649,21 @@ static void test_whoever_waits_shares_a_processor_until_it_takes_long(void **sta
         ps_same_cpu_end(&both);
         assert_true(runs_on(0, &all) && runs_on(pid, &here));
     }
-    ps_same_cpu_begin(&both);
-    ps_same_cpu_loosen(&both);
-    assert_true(runs_on(0, &all) && runs_on(pid, &all));
+    ps_same_cpu_begin(
+        &both); /* from now on the thread may be woken anywhere, but not the process */
+    CPU_ZERO(&here);
+    CPU_SET((size_t)both.cpu, &here);
+    assert_true(runs_on(0, &all) && runs_on(pid, &here));
     ps_same_cpu_end(&both);
-    assert_true(runs_on(0, &all) && runs_on(pid, &all));
+    assert_true(runs_on(0, &all) && runs_on(pid, &here));
+    for (uint32_t waits = 0; waits < 2; waits++) {
+        both.waits = waits;
+        ps_same_cpu_begin(&both);
+        ps_same_cpu_loosen(&both);
+        assert_true(runs_on(0, &all) && runs_on(pid, &all));
+        ps_same_cpu_end(&both);
+        assert_true(runs_on(0, &all) && runs_on(pid, &all));
+    }
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -673,6 +701,7 @@ static int gain_a_processor(const char *folder, bool is_limited)
         return 2;
     }
     for (int i = 0; i < 2; i++) {
+        both.waits = 1;
         ps_same_cpu_begin(&both);
         ps_same_cpu_end(&both);
     }
