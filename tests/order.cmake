@@ -12,22 +12,33 @@ endfunction()
 # A test takes two: four tests of clusters, and one that waits, keep two processors busy.
 get_property(all DIRECTORY PROPERTY TESTS)
 ps_places(2 ${all})
-# These compute nearly all the time.
-ps_places(4 cluster_numbers deploy_containerfile interop_go_build interop_onnx_check interop_onnxruntime)
 # These wait nearly all the time: for a lease to end, for steps that a job is told to make slowly.
-ps_places(1 cluster_async_checkpoints cluster_checkpoints cluster_checkpoints_etcd cluster_death cluster_elastic
-    cluster_ha_join cluster_join cluster_own_loop cluster_partitions cluster_rotation)
+ps_places(1 cluster_async_checkpoints cluster_checkpoints cluster_checkpoints_etcd cluster_death cluster_elastic cluster_ha
+    cluster_ha_join cluster_join cluster_partitions cluster_recovery cluster_recovery_etcd cluster_rotation)
 
-# These measure how long others wait: they run alone.
+# These measure how long others wait, or foretell rates, and keep a processor busy meanwhile: each runs alone.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR all_places "9 * ${processors} / 2")
-ps_places(${all_places} adversary_handshakes adversary_queue adversary_tls_floods cluster_explain_links cluster_slow_disk)
+ps_places(${all_places} adversary_handshakes adversary_queue adversary_tls_floods cluster_explain)
+
+# These measure such things of processes that hardly compute: they run after all others, beside each other.
+set(last cluster_explain_waits cluster_explain_links cluster_explain_way_up cluster_explain_way_down
+    cluster_slow_disk cluster_slow_disk_nodes)
+set(others ${all})
+list(REMOVE_ITEM others ${last})
+foreach(name IN LISTS last)
+    if(TEST ${name})
+        set_tests_properties(${name} PROPERTIES DEPENDS "${others}")
+    endif()
+endforeach()
 
 # What takes a minute or more begins first, the longest at the head, so that none is left alone at the end.
-set(longest cluster_own_loop cluster_checkpoints cluster_checkpoints_etcd cluster_recovery cluster_recovery_etcd
-    cluster_elastic cluster_join cluster_death cluster_code_mesh cluster_code cluster_fidelity cluster_async_checkpoints
-    deploy_containerfile deploy_packages cluster_consistency cluster_numbers cluster_local cluster_ha_join cluster_partitions
-    cluster_ha cluster_tls cluster_executors cluster_stops)
+set(longest cluster_recovery cluster_recovery_etcd cluster_checkpoints cluster_checkpoints_etcd cluster_own_loop
+    deploy_containerfile cluster_async_checkpoints cluster_elastic cluster_ha cluster_death chaos adversary_registry
+    cluster_code_mesh cluster_consistency cluster_join cluster_web_page adversary_floods adversary_deaf adversary_start
+    deploy_slurm cluster_fidelity adversary_disks deploy_packages cluster_code cluster_tls adversary_blame cluster_numbers
+    cluster_ha_join cluster_partitions deploy_image cluster_local cluster_clients test_golden_networks_baseline
+    cluster_peers cluster_ops adversary_unread cluster_executors cluster_stops)
 set(cost 1000)
 foreach(name IN LISTS longest)
     if(TEST ${name})

@@ -98,38 +98,7 @@ class ExplainTest(ClusterTest):
 
 
 class Explain(ExplainTest):
-    def test_a_straggler_is_named(self):
-        c = self.cluster(workers=2, pservers=1)
-        straggler = {"rank": 1, "ms": 100, "others_ms": 30}
-        job = c.submit({**SMALL, "workers": 2, "epochs": 5, "straggler": {"name": "fixed", "params": straggler}})
-        c.wait(job.id, until=lambda j: j.progress.step > 5)
-        now = self.explain(c, job.id, "--for", "3s")
-        c.wait(job.id)
-        said = self.explain(c, job.id)
-        self.assertEqual((said["cause"], said["slowest_rank"], said["surety"]), ("straggler", 1, "sure"))
-        self.assertEqual((now["cause"], now["slowest_rank"]), ("straggler", 1))
-        self.assertEqual((now["while_training"], said["while_training"]), (True, False))
-        self.must_agree(now["steps_per_second"], said["steps_per_second"])
-        waiting = c.submit({**SMALL, "workers": 3})
-        code, err = self.run_psgd(c, "explain", waiting.id)
-        self.assertEqual(code, 1)
-        self.assertIn(f"job {waiting.id} is QUEUED and has no reports", err)
-        self.assertEqual(self.run_psgd(c, "cancel", waiting.id), (0, ""))
-        after = self.trained(c, workers=2, epochs=5,
-                             straggler={"name": "fixed", "params": {**straggler, "ms": 30}})
-        self.must_come_true(said, said["shares"]["straggler"], after)
-        self.assertEqual(after["cause"], "compute")  # both take 30 ms
-        newest = c.submit({**SMALL, "workers": 2, "title": "slow-one", "epochs": 3,
-                           "straggler": {"name": "fixed", "params": {"rank": 0, "ms": 50}}})
-        c.wait(newest.id)
-        p = subprocess.run([str(BIN / "psgd"), "--coordinator", c.coordinator.address, "explain", "slow-one"],
-                           capture_output=True, text=True, timeout=60 * PATIENCE)
-        lines = p.stdout.split("\n")
-        self.assertEqual(p.stderr, "")
-        self.assertRegex(lines[0], r"^A straggler bounds this job: worker 0, node worker-\d\.$")
-        self.assertEqual(lines[5], "")
-        self.assertEqual(lines[6].split()[:3], ["worker", "node", "steps/s"])
-        self.assertEqual([line.split()[0] for line in lines[7:9]], ["0", "1"])
+    """Of jobs that compute, or whose steps are short."""
 
     def test_computing_is_named(self):
         c = self.cluster(workers=1, pservers=1)
@@ -204,6 +173,43 @@ class Explain(ExplainTest):
         self.assertEqual((said["bound_by"], said["server_thread"]), ("server", "server 0, serving"), said)
         c.pservers.append(c.add("pserver", 1, ["--threads", "1"], env=slow))
         self.must_be_foretold(c, said, ("", "", 2, 0), workers=2, pservers=2, **HEAVY, **packed)
+
+
+class ExplainWaits(ExplainTest):
+    """Of a job whose steps are long and hardly compute: others of the kind may run beside it."""
+
+    def test_a_straggler_is_named(self):
+        c = self.cluster(workers=2, pservers=1)
+        straggler = {"rank": 1, "ms": 100, "others_ms": 30}
+        job = c.submit({**SMALL, "workers": 2, "epochs": 5, "straggler": {"name": "fixed", "params": straggler}})
+        c.wait(job.id, until=lambda j: j.progress.step > 5)
+        now = self.explain(c, job.id, "--for", "3s")
+        c.wait(job.id)
+        said = self.explain(c, job.id)
+        self.assertEqual((said["cause"], said["slowest_rank"], said["surety"]), ("straggler", 1, "sure"))
+        self.assertEqual((now["cause"], now["slowest_rank"]), ("straggler", 1))
+        self.assertEqual((now["while_training"], said["while_training"]), (True, False))
+        self.must_agree(now["steps_per_second"], said["steps_per_second"])
+        waiting = c.submit({**SMALL, "workers": 3})
+        code, err = self.run_psgd(c, "explain", waiting.id)
+        self.assertEqual(code, 1)
+        self.assertIn(f"job {waiting.id} is QUEUED and has no reports", err)
+        self.assertEqual(self.run_psgd(c, "cancel", waiting.id), (0, ""))
+        after = self.trained(c, workers=2, epochs=5,
+                             straggler={"name": "fixed", "params": {**straggler, "ms": 30}})
+        self.must_come_true(said, said["shares"]["straggler"], after)
+        self.assertEqual(after["cause"], "compute")  # both take 30 ms
+        newest = c.submit({**SMALL, "workers": 2, "title": "slow-one", "epochs": 3,
+                           "straggler": {"name": "fixed", "params": {"rank": 0, "ms": 50}}})
+        c.wait(newest.id)
+        p = subprocess.run([str(BIN / "psgd"), "--coordinator", c.coordinator.address, "explain", "slow-one"],
+                           capture_output=True, text=True, timeout=60 * PATIENCE)
+        lines = p.stdout.split("\n")
+        self.assertEqual(p.stderr, "")
+        self.assertRegex(lines[0], r"^A straggler bounds this job: worker 0, node worker-\d\.$")
+        self.assertEqual(lines[5], "")
+        self.assertEqual(lines[6].split()[:3], ["worker", "node", "steps/s"])
+        self.assertEqual([line.split()[0] for line in lines[7:9]], ["0", "1"])
 
 
 if __name__ == "__main__":
