@@ -372,8 +372,10 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->placement = placement;
     s->attempt = *of;
     s->part = part;
-    s->acks_late = placement->parts[part].is_copy ||
-                   (ps_plan_rescues(plan) && ps_merge_rows_are_asked_for(plan));
+    /* in one process nothing is lost, and a worker's thread must not acknowledge for others */
+    s->acks_late =
+        !parts->is_shared && (placement->parts[part].is_copy ||
+                              (ps_plan_rescues(plan) && ps_merge_rows_are_asked_for(plan)));
     s->parts = parts;
     s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);

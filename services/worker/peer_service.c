@@ -307,11 +307,12 @@ void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange
 
 void ps_peers_remove(ps_peers *peers, ps_peer_receiver *receiver, const char *why)
 {
-    ps_peer_receiver **at = &peers->receivers;
+    ps_peer_receiver **at;
 
     if (receiver == NULL) {
         return;
     }
+    at = &peers->receivers;
     while (*at != NULL && *at != receiver) {
         at = &(*at)->next;
     }
