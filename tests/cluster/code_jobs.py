@@ -23,10 +23,12 @@ def codec(name, way="up", **params):
 
 
 ONLY_ONE = """#!/bin/sh
-set -C
 running={folder}/$PPID
-[ -e "$running" ] && ! kill -0 "$(/bin/cat "$running")" && /bin/rm "$running"
-echo $$ > "$running" || exit 9
+exec 9> "$running.lock"
+/usr/bin/flock 9 || exit 9
+[ -e "$running" ] && kill -0 "$(/bin/cat "$running")" && exit 9
+echo $$ > "$running"
+exec 9>&-
 exec {sandbox}
 """
 

@@ -249,10 +249,10 @@ class Recovery(ClusterTest):
         """They are said anew with the contributions of the next attempt, in pieces that a message has room for."""
         c = self.cluster(workers=4, pservers=1)
         c.wait_nodes(5)
-        long = {"epochs": 60, "evalEverySteps": 5, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 4}}}
+        long = {"epochs": 100, "evalEverySteps": 5, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 4}}}
         straight = self.straight(c, pservers=1, **{**long, "straggler": {"name": "none"}})
         job = c.submit({**JOB, **long}, pservers=1)
-        for lost, step in enumerate((400, 450)):  # of 600: the second loss too has to come before the end
+        for lost, step in enumerate((400, 450)):  # of 1000: the second loss too has to come before the end
             c.wait(job.id, lambda j, step=step: j.state == RUNNING and j.progress.step > step)
             c.workers[lost].kill()
             c.wait(job.id, lambda j, lost=lost: j.restarts > lost and j.state in (RUNNING, DONE, FAILED))
