@@ -116,6 +116,16 @@ bool ps_plan_ranks_have_state(const ps_plan *plan)
     return !is_in_step_on_servers(plan) || !ranks_keep_nothing(plan);
 }
 
+bool ps_plan_ranks_have_rows(const ps_plan *plan)
+{
+    bool any = false;
+
+    for (uint32_t v = 0; v < plan->layout.variable_count && !any; v++) {
+        any = has_rows_of_its_own(plan, v);
+    }
+    return any && is_in_step_on_servers(plan);
+}
+
 bool ps_plan_ranks_are_alike(const ps_plan *plan)
 {
     return plan->mesh != NULL && ps_plan_move_lacks(plan) == NULL && !shares_blocks(plan) &&

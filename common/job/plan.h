@@ -223,6 +223,11 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
  * if they had state. False only under bsp on servers that can be saved at a checkpoint. */
 bool ps_plan_ranks_have_state(const ps_plan *plan);
 
+/* Returns whether the state of ranks at a checkpoint includes all rows of fixed vocabularies, as a
+ * codec has made them for each rank over many clocks. Servers then send only rows that change after
+ * the checkpoint, because encoded anew the others could get other bits. */
+bool ps_plan_ranks_have_rows(const ps_plan *plan);
+
 /* Returns whether all ranks of an exchange among workers have the same weights and optimizer state,
  * and no other state, so that each of them can give the state of all. */
 bool ps_plan_ranks_are_alike(const ps_plan *plan);

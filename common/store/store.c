@@ -138,6 +138,7 @@ ps_store *ps_store_create(const ps_store_conf *conf)
     store->descent = conf->descent;
     store->merge_scale = conf->merge_scale;
     store->seed = conf->seed;
+    store->workers_have_rows = conf->workers_have_rows;
     store->broadcasts = conf->broadcasts;
     store->plain = ps_codec_find("f32");
     store->plain_params = ps_params_default(store->plain->params);

@@ -179,6 +179,9 @@ typedef struct ps_store_conf {
     /* the sparse tables, of the same virtual shards as the slices; the store takes them. NULL: it
      * has no rows. Tables of a fixed vocabulary come empty, because conf.slices have their rows */
     ps_tables *tables;
+    /* workers that go on from the files of a store have all rows of its fixed vocabularies as they
+     * got them; false: they are given all rows that were ever stepped once more */
+    bool workers_have_rows;
     /* hash of what the job computes; ps_store_load refuses the file of another job */
     uint64_t job;
 } ps_store_conf;

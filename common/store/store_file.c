@@ -348,7 +348,8 @@ ps_status ps_store_load_end(ps_store *store)
     }
     ps_book_settle(&store->book);
     shard_settle(store);
-    for (uint32_t w = 0; store->rows != NULL && w < store->book.workers; w++) {
+    for (uint32_t w = 0;
+         store->rows != NULL && !store->workers_have_rows && w < store->book.workers; w++) {
         store->rows->way->changed_all(store, w);
     }
     return store->rows != NULL ? store_rows_settle(store) : ps_ok();

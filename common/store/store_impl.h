@@ -206,7 +206,8 @@ struct ps_store {
     float merge_scale;
     uint64_t seed;
     bool broadcasts;
-    const ps_codec *plain; /* the codec f32 */
+    bool workers_have_rows; /* as in ps_store_conf */
+    const ps_codec *plain;  /* the codec f32 */
     ps_params plain_params;
 
     shard_slice *slices; /* (S); NULL after ps_store_drop_slices */

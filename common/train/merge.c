@@ -57,6 +57,7 @@ static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uin
         .slices = list,
         .weights = weights,
         .tables = tables,
+        .workers_have_rows = ps_plan_ranks_have_rows(plan),
         .job = ps_plan_hash(plan),
     };
 

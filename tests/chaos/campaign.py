@@ -59,6 +59,7 @@ JOBS = {**KINDS, "copies": COPIES,
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}},
         "sparse tables as int8": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE},
                                   "codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}},
+        "a fixed vocabulary as int8": {**CLICKS, "epochs": 6, "codec": {"down": {"name": "int8"}}},
         "rounds with sparse tables": {**CLICKS, **rounds("localsgd"), "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}},
         "copies of sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}, "recovery": {"replicas": 2}}}
 # A lost worker's part is missing, unless the job goes on from a checkpoint with all ranks. They learn at this rate whatever the timing.

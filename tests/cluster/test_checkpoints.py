@@ -141,6 +141,22 @@ class Checkpoints(ClusterTest):
                     whole = losses(straight[f"TR-cut-N({rank}).csv"])
                     self.assertEqual(after, {s: whole[s] for s in whole if s > 10})
 
+    def test_encoded_rows_of_a_fixed_vocabulary_go_on_from_any_checkpoint(self):
+        """Each rank has rows that it was sent at different steps, encoded with others."""
+        c = self.cluster(workers=4, pservers=2, data=str(clicks_folder(self)))
+        c.wait_nodes(6)
+        spec = {**JOB, **CLICKS, "epochs": 5, "codec": {"down": {"name": "int8"}}, "pservers": 2,
+                "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 40}}}
+        straight = self.done(c, c.submit(spec).id)
+        job = c.submit(spec, checkpoint={"everySteps": 4, "keep": 100})
+        self.assertEqual(model_of(self.done(c, job.id)), model_of(straight))
+        steps = [p.step for p in self.listed(c, job.id)]
+        self.assertGreater(len(steps), 1)
+        for step in steps:
+            with self.subTest(step):
+                files = self.done(c, c.submit({**spec, "initFrom": f"checkpoint:{job.id}@{step}"}, pservers=1).id)
+                self.assertEqual(model_of(files), model_of(straight))
+
     def test_a_job_of_a_mesh_goes_on_to_the_bits_of_a_straight_run(self):
         c = self.cluster(workers=4, pservers=0)
         for name, extra in MESHES.items():

@@ -372,7 +372,10 @@ class Leadership(HaTest):
         c.poll("training goes on", lambda: c.status(c.workers[0]).progress[0].step > step + 3)
         # psgd says so, too, though it has asked a coordinator last that cannot be reached
         leader, other = sorted(c.coordinators, key=lambda p: "leads no longer" not in p.log())
-        dead = f"127.0.0.1:{free_ports(1)[0]}"
+        held = socket.socket()  # bound, so that no other program listens there
+        self.addCleanup(held.close)
+        held.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{held.getsockname()[1]}"
         psgd = subprocess.run([harness.BIN / "psgd", "--coordinator", f"{other.address},{dead}", "--timeout", "2s",
                                "list"], capture_output=True, text=True)
         self.assertEqual(psgd.returncode, 2, psgd.stderr)

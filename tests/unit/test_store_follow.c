@@ -353,6 +353,54 @@ static void a_saved_vocabulary_goes_on(const char *policy, const char *optim)
     end(&other);
 }
 
+/* Saves a store between two clocks and reads it back. The workers have what they were given. */
+static void workers_that_have_the_rows_are_given_what_changes_later(void **state)
+{
+    static const bool have[] = {false, true};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        static job t;
+        farm_file file = {0};
+        size_t stepped = 0, later;
+
+        begin(&t, "bsp", "adam", true);
+        t.w.conf.workers_have_rows = have[i];
+        for (uint64_t clock = 0; clock < 6; clock++) {
+            for (uint32_t w = 0; w < WORKERS; w++) {
+                push(&t, w, clock);
+            }
+            for (uint32_t w = 0; w < WORKERS; w++) {
+                (void)pull(&t, w, clock + 1, false);
+            }
+        }
+        must(ps_store_save(t.store, farm_write, &file));
+        ps_store_destroy(t.store);
+        t.store = create(&t);
+        must(ps_store_load(t.store, file.bytes, file.len));
+        must(ps_store_load_end(t.store));
+        for (uint32_t w = 0; w < WORKERS; w++) {
+            push(&t, w, 6);
+        }
+        for (uint32_t row = 0; row < ROWS; row++) {
+            bool any = false, now = false;
+
+            for (uint32_t w = 0; w < WORKERS; w++) {
+                now |= is_met(6, w, row);
+                for (uint64_t clock = 0; clock <= 6; clock++) {
+                    any |= is_met(clock, w, row);
+                }
+            }
+            stepped += have[i] ? now : any;
+        }
+        later = pull(&t, 0, 7, false);
+        assert_int_equal(later, stepped);
+        assert_memory_equal(t.has[0], weights_of(&t), sizeof t.has[0]);
+        free(file.bytes);
+        end(&t);
+    }
+}
+
 static void a_fixed_vocabulary_can_be_saved_at_any_time(void **state)
 {
     (void)state;
@@ -400,6 +448,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_that_was_lost_comes_again),
         cmocka_unit_test(a_worker_that_took_the_first_of_two_answers_misses_nothing),
         cmocka_unit_test(a_fixed_vocabulary_can_be_saved_at_any_time),
+        cmocka_unit_test(workers_that_have_the_rows_are_given_what_changes_later),
         cmocka_unit_test(a_saved_vocabulary_of_another_size_is_refused),
     };
 
