@@ -85,17 +85,23 @@ static void tell(asking *a, const char *why)
 }
 
 /* Returns why a call that may be repeated has not succeeded so far: what a coordinator has said of
- * the leader, and which one cannot be reached. */
+ * the leader, and which one cannot be reached. A try that ran out of time hides neither: the last
+ * try has only as much time as is left. */
 static ps_status why_of(asking *a, const ps_error *error)
 {
+    bool is_late = error->status.code == PS_DEADLINE_EXCEEDED;
+
     if (strcmp(error->reason, "NOT_LEADER") == 0) {
         a->refusal = error->status;
-    } else {
+    } else if (!is_late || ps_is_ok(&a->silence)) {
         a->silence = error->status;
     }
-    return ps_is_ok(&a->refusal) || ps_is_ok(&a->silence)
-               ? error->status
-               : ps_fail(error->status.code, "%s; %s", a->refusal.text, a->silence.text);
+    if (ps_is_ok(&a->refusal)) {
+        return a->silence;
+    }
+    return ps_is_ok(&a->silence)
+               ? a->refusal
+               : ps_fail(a->refusal.code, "%s; %s", a->refusal.text, a->silence.text);
 }
 
 static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *reply)

@@ -320,16 +320,17 @@ static uint32_t evaluations_done(const ps_attempt *a)
     return least == UINT32_MAX ? 0 : least;
 }
 
-/* Tells of the newest evaluation, merged of the ranks' parts, if it was not told yet. */
+/* Tells of the newest evaluation, merged of the ranks' parts, if it was not told yet. Notes before
+ * the score of the one that an earlier process has told. */
 static void publish_split(ps_attempt *a, uint32_t done)
 {
-    if (done <= a->evaluations) {
-        return;
-    }
-    if (done <= a->job->record.job->evaluations) {
+    uint32_t told = a->job->record.job->evaluations;
+
+    if (done > 0 && a->evaluations < told) {
         note_score(a);
-        a->evaluations = done;
-    } else if (ps_evaluation_parts_merge(a, done)) {
+        a->evaluations = told;
+    }
+    if (done > a->evaluations && ps_evaluation_parts_merge(a, done)) {
         a->evaluations = done;
         tell(a, done);
     }
