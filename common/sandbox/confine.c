@@ -80,7 +80,7 @@ static bool allow_sanitizer(scmp_filter_ctx filter)
            allow(filter, SCMP_SYS(getrandom)) && allow(filter, SCMP_SYS(sigaltstack));
 }
 
-static bool install(void)
+static bool install(bool has_signals)
 {
     static const int calls[] = {SCMP_SYS(brk),  SCMP_SYS(munmap),     SCMP_SYS(getppid),
                                 SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(restart_syscall)};
@@ -99,13 +99,14 @@ static bool install(void)
     ok = ok && seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
                                 SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_WRITE),
                                 SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS)) == 0;
-    ok = ok && (!HAS_SANITIZER || allow_sanitizer(filter));
+    ok = ok && (!has_signals || allow(filter, SCMP_SYS(rt_sigreturn))) &&
+         (!HAS_SANITIZER || allow_sanitizer(filter));
     ok = ok && seccomp_load(filter) == 0; /* sets no_new_privs */
     seccomp_release(filter);
     return ok;
 }
 
-const char *ps_confine(uint64_t memory, uint64_t cpu_s)
+const char *ps_confine(uint64_t memory, uint64_t cpu_s, bool has_signals)
 {
     uint64_t has = address_space();
 
@@ -123,5 +124,5 @@ const char *ps_confine(uint64_t memory, uint64_t cpu_s)
         !limit(RLIMIT_FSIZE, 0) || !limit(RLIMIT_MEMLOCK, 0) || !limit(RLIMIT_CPU, cpu_s)) {
         return "its resources cannot be limited";
     }
-    return install() ? NULL : "its system calls cannot be limited (seccomp)";
+    return install(has_signals) ? NULL : "its system calls cannot be limited (seccomp)";
 }

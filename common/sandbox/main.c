@@ -107,7 +107,8 @@ int main(void)
     (void)ps_cpu_level();
     wrong = shared->is_background != 0 ? ps_lowest_priority() : NULL;
     if (wrong == NULL) {
-        wrong = ps_confine(shared->memory + (16u << 20), PS_SANDBOX_CPU_S);
+        wrong =
+            ps_confine(shared->memory + (16u << 20), PS_SANDBOX_CPU_S, shared->is_background != 0);
     }
     if (wrong != NULL) {
         snprintf(shared->error, sizeof shared->error, "%s", wrong);

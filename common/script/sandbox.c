@@ -46,6 +46,15 @@ ps_sandbox_budget ps_sandbox_budget_default(void)
         .instructions = 20 * 1000 * 1000, .memory = 64u << 20, .time_us = 5 * 1000 * 1000};
 }
 
+ps_sandbox_budget ps_sandbox_budget_trial(void)
+{
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
+
+    budget.time_us = 1000 * 1000;
+    budget.is_background = true;
+    return budget;
+}
+
 /* Writes the path of the program psgd-sandbox: PSGD_SANDBOX, else beside the running program. */
 static ps_status find_program(char path[PATH_MAX])
 {
@@ -187,8 +196,15 @@ static ps_status ended(const ps_sandbox *s, bool was_late)
 {
     if (was_late || (WIFSIGNALED(s->status) &&
                      (WTERMSIG(s->status) == SIGALRM || WTERMSIG(s->status) == SIGPROF))) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "takes longer than the %.3g s of its budget",
-                       (double)s->budget.time_us / 1e6);
+        double seconds = (double)s->budget.time_us / 1e6;
+
+        return s->budget.is_background
+                   ? ps_fail(PS_RESOURCE_EXHAUSTED,
+                             "takes longer than the %.3g s of its budget, or did not get as much "
+                             "of a processor within %.3g s",
+                             seconds, seconds * PS_SANDBOX_PATIENCE)
+                   : ps_fail(PS_RESOURCE_EXHAUSTED, "takes longer than the %.3g s of its budget",
+                             seconds);
     }
     if (WIFSIGNALED(s->status) && WTERMSIG(s->status) == SIGSYS) {
         return ps_fail(PS_RESOURCE_EXHAUSTED,

@@ -18,12 +18,15 @@ typedef struct ps_sandbox_budget {
     uint64_t memory;       /* most bytes that are in use at a time */
     uint64_t time_us;      /* in the background of processor time */
     /* the process runs at the lowest priority, for code that no job needs yet; each call may last
-     * PS_SANDBOX_PATIENCE times its budget, because other processes have the processor first */
+     * PS_SANDBOX_PATIENCE times its budget, because other processes have the processor first and
+     * it pauses */
     bool is_background;
 } ps_sandbox_budget;
 
 /* Returns the budget of the calls of a job's plugins: 20 million instructions, 64 MiB, 5 s. */
 ps_sandbox_budget ps_sandbox_budget_default(void);
+/* Returns the budget of code that no job needs yet: the same, but in the background, with 1 s. */
+ps_sandbox_budget ps_sandbox_budget_trial(void);
 
 /* Starts a sandbox and waits until it is confined, at most 10 s. Returns UNAVAILABLE if it does not
  * start or cannot be confined on this machine. */

@@ -530,14 +530,14 @@ static void wait_given(ps_script *s)
 
 ps_status ps_script_take(ps_script *s, ps_sandbox **out)
 {
-    ps_sandbox_budget budget = ps_sandbox_budget_default();
+    ps_sandbox_budget budget;
     int64_t until_us = ps_clock_us() + WAIT_US;
     ps_status st;
 
     pthread_mutex_lock(&s->lock);
     while (!take_idle(s, out, &st) && ps_is_ok(&st)) {
         s->lent++; /* so that others wait for the sandbox that is being started */
-        budget.is_background = s->trials > 0;
+        budget = s->trials > 0 ? ps_sandbox_budget_trial() : ps_sandbox_budget_default();
         pthread_mutex_unlock(&s->lock);
         st = ps_script_load(s->text, s->bytes, &budget, out);
         if (st.code == PS_UNAVAILABLE) {
@@ -633,11 +633,10 @@ ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *ab
 {
     ps_script_value said = {.kind = PS_SANDBOX_TEXT, .count = PS_SCRIPT_SAID_MAX};
     char room[PS_SCRIPT_SAID_MAX + 1];
-    ps_sandbox_budget budget = ps_sandbox_budget_default();
+    ps_sandbox_budget budget = ps_sandbox_budget_trial();
     ps_sandbox *sandbox;
     ps_status st;
 
-    budget.is_background = true; /* running jobs get the processor first */
     st = ps_script_load(text, bytes, &budget, &sandbox);
     if (ps_is_ok(&st)) {
         said.out = room;

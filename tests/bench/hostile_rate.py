@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """hostile_rate.py - what hostile code that somebody submits costs a job that trains meanwhile: two workers
-and a server on a cluster. In each round the job runs alone, while hostile programs are looked at one after
-the other on the same machine as psgd looks at them (at the lowest priority), while jobs with hostile codecs
-are submitted one after the other to the cluster's coordinator, which tries them and refuses them, and while
-programs compute at the priority of a job, in turn. One sandbox can take one processor; each program may take the whole budget
-of jobs (20 million instructions, 64 MiB, 5 s). Printed are the medians of the job's steps a second over the
-rounds, and the medians of the ratios to the run alone of the same round."""
+and a server on a cluster. One job trains all the time. In each round there is a window in which it is alone,
+one while hostile programs are looked at one after the other on the same machine as psgd looks at them (at the
+lowest priority), one while jobs with hostile codecs are submitted one after the other to the cluster's
+coordinator, which tries them and refuses them, and one while programs compute at the priority of a job.
+One sandbox can take one processor; each program may take the whole budget of jobs (20 million instructions,
+64 MiB, 5 s). Printed are the medians of the job's steps a second over the rounds, and the medians of the
+ratios to the window alone of the same round."""
 import argparse
+import bisect
 import contextlib
 import csv
 import io
@@ -18,16 +20,18 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 import grpc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "cluster"), str(ROOT / "tests" / "adversary")]
-from harness import Cluster, job_pb2  # noqa: E402
+from harness import Cluster, coordinator_pb2  # noqa: E402
 from hostile_programs import BOMBS, KNOWN, LOOPS, codec  # noqa: E402
 
 BIN = pathlib.Path(os.environ["PSGD_BIN"])
 WAYS = ["alone", "background", "submitted", "foreground"]
+EDGE = 0.15  # seconds of a window that are not counted, in which programs start, and between two windows
 
 
 class Loader:
@@ -82,50 +86,56 @@ class Submitter:
         return self.count
 
 
-def run(cluster, o, way):
-    """(steps a second of rank 0 after the first tenth, how many programs were looked at)"""
-    cluster.wait_idle()
-    loader = None if way == "alone" else Submitter(cluster) if way == "submitted" else Loader(way)
-    try:
-        job = cluster.wait(cluster.submit({
-            "title": "rate", "seed": 3, "workers": 2, "pservers": 1, "maxSteps": o.steps, "epochs": 1000,
-            "blockSize": 64, "model": {"preset": "mlp", "widths": [256, 256]},
-            "data": {"name": "glyphs", "trainLimit": 4000, "testLimit": 100},
-            "evalEverySteps": o.steps}).id, seconds=600)
-    finally:
-        count = loader.close() if loader else 0
-    if job.state != job_pb2.JOB_STATE_DONE:
-        sys.exit(f"{job.reason} {job.message}")
+def windows(cluster, o, seconds):
+    """(way, begin, end, programs looked at) of each window, in seconds since the epoch, and the job's steps by time"""
+    job = cluster.submit({
+        "title": "rate", "seed": 3, "workers": 2, "pservers": 1, "maxSteps": 10**6, "epochs": 10**5,
+        "blockSize": 64, "model": {"preset": "mlp", "widths": [256, 256]},
+        "data": {"name": "glyphs", "trainLimit": 4000, "testLimit": 100}, "evalEverySteps": 10**6})
+    cluster.wait(job.id, lambda j: j.progress.step > 100)
+    found = []
+    for i in range(o.rounds):
+        for way in WAYS[i % 4:] + WAYS[:i % 4]:
+            begin = time.time()
+            loader = None if way == "alone" else Submitter(cluster) if way == "submitted" else Loader(way)
+            time.sleep(seconds)
+            end = time.time()
+            found.append((way, begin + EDGE, end, loader.close() if loader else 0))
+            time.sleep(EDGE)
+    cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+    job = cluster.wait(job.id)
     rows = csv.DictReader(io.StringIO(cluster.files(job.id)["TR-rate-N(0).csv"].decode()))
-    times = [float(row["time_s"]) for row in rows]
-    first = len(times) // 10
-    return (len(times) - 1 - first) / (times[-1] - times[first]), count
+    began = job.start_time.seconds + job.start_time.nanos / 1e9
+    return found, [began + float(row["time_s"]) for row in rows]
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=15)
-    options.add_argument("--steps", type=int, default=1500)
+    options.add_argument("--rounds", type=int, default=30)
+    options.add_argument("--seconds", type=float, default=1, help="of a window")
     options.add_argument("--require", type=float, default=0,
                          help="fail if the rate beside code that is looked at is below this ratio")
     o = options.parse_args()
-    rates, ratios, looked = {way: [] for way in WAYS}, {way: [] for way in WAYS}, dict.fromkeys(WAYS, 0)
     cluster = Cluster(workers=2, pservers=1)
     try:
         cluster.wait_nodes(3)
-        run(cluster, o, "alone")
-        for i in range(o.rounds):
-            got = {way: run(cluster, o, way) for way in WAYS[i % 4:] + WAYS[:i % 4]}
-            for way in WAYS:
-                rates[way].append(got[way][0])
-                ratios[way].append(got[way][0] / got["alone"][0])
-                looked[way] += got[way][1]
+        found, steps = windows(cluster, o, o.seconds)
     finally:
         cluster.close()
-    print("| hostile code | steps/s | ratio | programs |\n| --- | --- | --- | --- |")
+    rates, ratios, looked = {way: [] for way in WAYS}, {way: [] for way in WAYS}, dict.fromkeys(WAYS, 0)
+    for i in range(0, len(found), len(WAYS)):
+        got = {}
+        for way, begin, end, count in found[i:i + len(WAYS)]:
+            got[way] = (bisect.bisect(steps, end) - bisect.bisect(steps, begin)) / (end - begin)
+            looked[way] += count
+        for way in WAYS:
+            rates[way].append(got[way])
+            ratios[way].append(got[way] / got["alone"])
+    print("| hostile code | steps/s | ratio | quartiles | programs |\n| --- | --- | --- | --- | --- |")
     for way in WAYS:
-        print("| %s | %.0f | %.3f | %d |" % (
-            way, statistics.median(rates[way]), statistics.median(ratios[way]), looked[way]))
+        low, _, high = statistics.quantiles(ratios[way], n=4)
+        print("| %s | %.0f | %.3f | %.3f to %.3f | %d |" % (
+            way, statistics.median(rates[way]), statistics.median(ratios[way]), low, high, looked[way]))
     if min(statistics.median(ratios[way]) for way in ("background", "submitted")) < o.require:
         sys.exit(f"below {o.require}")
 

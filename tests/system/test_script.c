@@ -567,19 +567,21 @@ static void test_what_is_tried_runs_below_all_others(void **state)
     ps_script_close(script);
 }
 
-static void test_what_is_tried_has_a_budget_of_processor_time(void **state)
+static void test_what_is_tried_has_a_budget_of_processor_time_and_pauses(void **state)
 {
     static const char text[] = "string.find(string.rep('a', 30000), string.rep('a*', 100) .. 'b')";
     ps_sandbox_budget budget = ps_sandbox_budget_default();
+    int64_t began_us = ps_clock_us();
     ps_sandbox *sandbox;
     ps_status st;
 
     (void)state;
     budget.is_background = true;
-    budget.time_us = 50 * 1000;
+    budget.time_us = 30 * 1000;
     st = ps_script_load(text, strlen(text), &budget, &sandbox);
     assert_null(sandbox);
-    assert_non_null(strstr(st.text, "takes longer than the 0.05 s"));
+    assert_non_null(strstr(st.text, "takes longer than the 0.03 s"));
+    assert_true(ps_clock_us() - began_us > 150 * 1000); /* two pauses */
 }
 
 /* One that calls a function at a time, with much time for each, is not replaced before each. */
@@ -760,7 +762,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_script_without_any_sandbox_names_the_cause),
         cmocka_unit_test(test_what_a_plugin_promises_is_tried),
         cmocka_unit_test(test_what_is_tried_runs_below_all_others),
-        cmocka_unit_test(test_what_is_tried_has_a_budget_of_processor_time),
+        cmocka_unit_test(test_what_is_tried_has_a_budget_of_processor_time_and_pauses),
         cmocka_unit_test(test_a_sandbox_is_old_when_its_next_call_may_take_too_long),
         cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),
     };
