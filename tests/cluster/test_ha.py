@@ -289,21 +289,35 @@ class Leadership(HaTest):
         self.assertEqual(c.wait(c.submit(SMALL).id).state, DONE)
 
     def test_what_was_read_of_an_etcd_that_was_replaced_is_forgotten(self):
-        """The jobs of the etcd before are not those of the new one, which has fewer revisions."""
+        """The jobs of the etcd before are not those of the new one, which has fewer revisions, or more."""
+        for puts in (0, 60):
+            with self.subTest(puts=puts):
+                self.replace(puts)
+
+    def replace(self, puts):
+        def fill(count):
+            for i in range(count):
+                etcd.ctl("put", "another program's", str(i))
+
         etcd = self.etcd()
+        fill(puts)
         c = self.cluster(etcd, workers=1, extra=["--log-level", "debug"])
         c.wait_nodes(2)
         for i in range(3):
             self.assertEqual(c.wait(c.submit(SHORT, title=f"before{i}").id).state, DONE)
         first = c.leader()
         (other,) = [p for p in c.coordinators if p is not first]
-        c.poll("the other one has read them", lambda: "read ahead to revision" in other.log())
+        c.poll("the other one has read them", lambda: any(
+            int(r) > puts for r in re.findall(r"read ahead to revision (\d+)", other.log())))
         other.freeze()
         etcd.kill()
         shutil.rmtree(etcd.folder / "m0")
         etcd.start(0)
         etcd.wait()
         submitted = c.submit(SHORT, title="after").id
+        if puts > 0:
+            self.assertEqual(c.wait(submitted).state, DONE)
+        fill(2 * puts)
         other.thaw()
         first.kill()
         c.leader(but=first)

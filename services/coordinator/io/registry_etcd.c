@@ -49,6 +49,8 @@ typedef struct etcd_registry {
     ps_registry *reader; /* reads the copy, for etcd_open_reader; NULL: it was given away */
     int64_t seen;        /* revision up to which the copy has everything; 0: it is empty */
     uint64_t cluster;    /* id of the etcd cluster that the copy was read from */
+    uint64_t id_key;     /* StoredMeta.id_key of the registry that the copy was read from */
+    bool has_key;        /* id_key is known */
     const atomic_bool *is_stopping; /* if set, ps_registry_etcd_read ends early; NULL: never */
     ps_etcd_txn *txn;
     int64_t newest;    /* revision at which "order" was put last; 0: nothing was stored yet */
@@ -584,7 +586,9 @@ static ps_status take_key(etcd_registry *r, const known *k)
                            "the registry in etcd has layout %u, this program knows %d",
                            k->meta->version, LAYOUT);
         }
-        return ps_sqlite_set_key(r->copy, k->meta->id_key);
+        r->id_key = k->meta->id_key;
+        r->has_key = true;
+        return ps_sqlite_set_key(r->copy, r->id_key);
     }
     if (r->conf.leadership == 0) {
         return ps_ok(); /* the leader will store it */
@@ -596,7 +600,12 @@ static ps_status take_key(etcd_registry *r, const known *k)
     ps_etcd_txn_clear(r->txn);
     ps_etcd_txn_put(r->txn, key_of(r, key, "meta"), &meta.base);
     st = commit(r);
-    return ps_is_ok(&st) ? ps_sqlite_set_key(r->copy, meta.id_key) : st;
+    if (ps_is_ok(&st)) {
+        r->id_key = meta.id_key;
+        r->has_key = true;
+        st = ps_sqlite_set_key(r->copy, r->id_key);
+    }
+    return st;
 }
 
 /* Reads the jobs that were stored since r->seen, at the revision of `k`, and removes from the copy
@@ -629,11 +638,14 @@ static ps_status read_jobs(etcd_registry *r, const known *k)
     return st;
 }
 
-/* Checks that the copy was read from this etcd: that it is not another cluster, or one that was
- * restored from a backup. */
+/* Checks that the copy was read from this registry, by k's order and meta: that etcd is not another
+ * cluster, one that was restored from a backup, or one that was made anew with the same members. Of
+ * the last two the revision is less at first; one that was made anew has another random key. */
 static ps_status check_same(const etcd_registry *r, const known *k)
 {
-    return r->seen > 0 && (k->cluster != r->cluster || k->revision < r->seen)
+    bool has_other_key = r->has_key && (k->meta == NULL || k->meta->id_key != r->id_key);
+
+    return r->seen > 0 && (k->cluster != r->cluster || k->revision < r->seen || has_other_key)
                ? ps_fail(PS_ABORTED, "etcd is another one than before, or was restored")
                : ps_ok();
 }
@@ -644,12 +656,12 @@ static ps_status fill(etcd_registry *r, known *k)
     ps_status st = get(r, "order", take_order, k);
 
     if (ps_is_ok(&st)) {
+        st = get(r, "meta", take_meta, k);
+    }
+    if (ps_is_ok(&st)) {
         st = check_same(r, k);
     }
     r->newest = k->newest;
-    if (ps_is_ok(&st)) {
-        st = get(r, "meta", take_meta, k);
-    }
     if (ps_is_ok(&st)) {
         st = get(r, "last", take_last, k);
     }
