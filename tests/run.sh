@@ -44,8 +44,8 @@ export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
 
 configure ON
 ninja -C "$build" --quiet
-# Nine places for two processors; tests/order.cmake says how many of them a test takes.
-ctest --test-dir "$build" --parallel "$((9 * $(nproc) / 2))" --output-on-failure --no-tests=error "${rest[@]}"
+# Seven places for two processors; tests/order.cmake says how many of them a test takes.
+ctest --test-dir "$build" --parallel "$((7 * $(nproc) / 2))" --output-on-failure --no-tests=error "${rest[@]}"
 [ "$long" = 1 ] || exit 0
 
 ./deploy/packages.sh fuzz

@@ -10,6 +10,7 @@ It needs root. munged, slurmctld and slurmd are processes of the test, with port
 import hashlib
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -66,12 +67,13 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Ports on which nobody listens, and which the kernel gives to no connection: those are from 32768 on."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as s:
+            if port not in ports and s.connect_ex(("127.0.0.1", port)) != 0:
+                ports.append(port)
     return ports
 
 
