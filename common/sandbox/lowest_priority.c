@@ -10,6 +10,8 @@
  */
 #include "common/sandbox/lowest_priority.h"
 
+#include "common/script/sandbox_protocol.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -33,6 +35,9 @@ enum {
     RUN_US = 5000,
     PAUSE_NS = 95000000
 };
+
+_Static_assert(PS_SANDBOX_PATIENCE > 1 + PAUSE_NS / 1000 / RUN_US,
+               "what pauses can use up its budget of processor time before patience ends");
 
 /* Pauses. It waits by the one call for waiting that the process may make later (confine.c). */
 static void pause_now(int number)

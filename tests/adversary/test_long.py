@@ -16,10 +16,10 @@ MIB = 1 << 20
 PR_SET_THP_DISABLE = 41
 # A sanitizer keeps what is freed, up to 256 MiB.
 GROWN_MAX = 2 * MIB if SLOW == 1 else 300 * MIB
-# A server keeps the rows that ranks report, 90 bytes a step here. Their room doubles, and the freed half stays in the heap.
-ROWS_MAX = 4 * 90 * 20000
 # 20,000 steps of next to no work, each an exchange with the server; 100 evaluations.
 STEPS = 20000
+# A server keeps the rows that ranks report, 90 bytes a step here. What they took before they grew stays in its heap.
+ROWS_MAX = 2 * 90 * STEPS
 WHOLE = 16384  # so many steps have a row each
 MANY = {
     "title": "many", "model": {"preset": "mlp", "widths": [2]}, "epochs": 100, "blockSize": 1,

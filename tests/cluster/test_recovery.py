@@ -137,26 +137,23 @@ class Recovery(ClusterTest):
         self.assertEqual([r.from_step for r in job.recoveries], [0])
 
     def kill_some(self, c, spec, straight, draw, choose, kills):
-        """Runs a job of which the processes that `choose` chooses are killed at random instants, as often as `kills`,
-        or less often if the job ends while nobody could be asked how it is."""
+        """Runs a job of which the processes that `choose` chooses are killed at random instants."""
         job = c.submit({**spec, **NO_LEASE})
-        made = 0
-        while made < kills and job.state not in (DONE, FAILED):
-            before = c.wait(job.id, lambda j: j.restarts == made and j.state == RUNNING
+        for i in range(kills):
+            before = c.wait(job.id, lambda j, i=i: j.restarts == i and j.state == RUNNING
                             and j.progress.step > max([r.from_step for r in j.recoveries] + [1]) + 1)
             until = time.monotonic() + draw.uniform(0, 0.15)
             c.poll("the instant", lambda until=until: time.monotonic() > until)
             victims = choose(draw, [p for p in c.nodes if p.name in {at.node_id for at in before.placements}])
             for victim in victims:
                 victim.kill()
-            made += 1
             killed = time.time()
             try:
-                job = c.wait(job.id, lambda j: j.restarts == made and j.state in (RUNNING, DONE, FAILED))
+                job = c.wait(job.id, lambda j, i=i: j.restarts == i + 1 and j.state == RUNNING)
             finally:
                 for victim in victims:  # else the other jobs of the test would lack them
                     victim.start()
-            r = job.recoveries[-1]
+            r = job.recoveries[i]
             noticed = r.notice_time.seconds + r.notice_time.nanos * 1e-9 - killed
             print(f"{[v.name for v in victims]} killed at step {before.progress.step}: noticed at {r.step} after {noticed:.2f} s, goes on "
                   f"from {r.from_step} {r.seconds:.2f} s later", flush=True)
@@ -164,10 +161,10 @@ class Recovery(ClusterTest):
             c.wait_nodes(len(c.nodes))
         job = c.wait(job.id)
         self.must_be_whole(c, job, straight)
-        self.assertEqual(job.restarts, made)
+        self.assertEqual(job.restarts, kills)
         for r in job.recoveries:
             self.assertLessEqual(r.step - r.from_step, 1, job.recoveries)
-        self.assertLessEqual(job.progress.steps_repeated, made)
+        self.assertLessEqual(job.progress.steps_repeated, kills)
         return job
 
     def test_a_lost_worker_without_state_rolls_nothing_back(self):

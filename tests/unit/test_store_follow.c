@@ -320,11 +320,23 @@ static void a_worker_that_took_the_first_of_two_answers_misses_nothing(void **st
     end(&t);
 }
 
+/* Saves the job's store and goes on with one that is read back. */
+static void begin_again(job *t)
+{
+    farm_file file = {0};
+
+    must(ps_store_save(t->store, farm_write, &file));
+    ps_store_destroy(t->store);
+    t->store = create(t);
+    must(ps_store_load(t->store, file.bytes, file.len));
+    must(ps_store_load_end(t->store));
+    free(file.bytes);
+}
+
 /* A store in the midst of a clock, saved and read back. */
 static void a_saved_vocabulary_goes_on(const char *policy, const char *optim)
 {
     static job one, other;
-    farm_file file = {0};
 
     begin(&one, policy, optim, true);
     begin(&other, policy, optim, true);
@@ -333,12 +345,7 @@ static void a_saved_vocabulary_goes_on(const char *policy, const char *optim)
             push(&one, w, clock);
             push(&other, w, clock);
             if (w == 1 && clock % 4 == 2) {
-                file.len = 0;
-                must(ps_store_save(other.store, farm_write, &file));
-                ps_store_destroy(other.store);
-                other.store = create(&other);
-                must(ps_store_load(other.store, file.bytes, file.len));
-                must(ps_store_load_end(other.store));
+                begin_again(&other);
             }
         }
         for (uint32_t w = 0; w < WORKERS; w++) {
@@ -348,7 +355,6 @@ static void a_saved_vocabulary_goes_on(const char *policy, const char *optim)
         }
     }
     assert_memory_equal(one.has[0], weights_of(&one), sizeof one.has[0]);
-    free(file.bytes);
     end(&one);
     end(&other);
 }
@@ -361,7 +367,6 @@ static void workers_that_have_the_rows_are_given_what_changes_later(void **state
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         static job t;
-        farm_file file = {0};
         size_t stepped = 0, later;
 
         begin(&t, "bsp", "adam", true);
@@ -374,11 +379,7 @@ static void workers_that_have_the_rows_are_given_what_changes_later(void **state
                 (void)pull(&t, w, clock + 1, false);
             }
         }
-        must(ps_store_save(t.store, farm_write, &file));
-        ps_store_destroy(t.store);
-        t.store = create(&t);
-        must(ps_store_load(t.store, file.bytes, file.len));
-        must(ps_store_load_end(t.store));
+        begin_again(&t);
         for (uint32_t w = 0; w < WORKERS; w++) {
             push(&t, w, 6);
         }
@@ -396,7 +397,6 @@ static void workers_that_have_the_rows_are_given_what_changes_later(void **state
         later = pull(&t, 0, 7, false);
         assert_int_equal(later, stepped);
         assert_memory_equal(t.has[0], weights_of(&t), sizeof t.has[0]);
-        free(file.bytes);
         end(&t);
     }
 }
