@@ -33,7 +33,7 @@ enum {
      * code are tried out before the first. */
     FIRST_US = 20000,
     RUN_US = 5000,
-    PAUSE_NS = 95000000
+    PAUSE_NS = 195000000
 };
 
 _Static_assert(PS_SANDBOX_PATIENCE > 1 + PAUSE_NS / 1000 / RUN_US,

@@ -50,7 +50,7 @@ ps_sandbox_budget ps_sandbox_budget_trial(void)
 {
     ps_sandbox_budget budget = ps_sandbox_budget_default();
 
-    budget.time_us = 1000 * 1000;
+    budget.time_us = 500 * 1000;
     budget.is_background = true;
     return budget;
 }

@@ -25,7 +25,7 @@ typedef struct ps_sandbox_budget {
 
 /* Returns the budget of the calls of a job's plugins: 20 million instructions, 64 MiB, 5 s. */
 ps_sandbox_budget ps_sandbox_budget_default(void);
-/* Returns the budget of code that no job needs yet: the same, but in the background, with 1 s. */
+/* Returns the budget of code that no job needs yet: the same, but in the background, with 0.5 s. */
 ps_sandbox_budget ps_sandbox_budget_trial(void);
 
 /* Starts a sandbox and waits until it is confined, at most 10 s. Returns UNAVAILABLE if it does not
