@@ -27,7 +27,7 @@ enum {
     PS_SANDBOX_CPU_S = 600,            /* processor seconds after which the kernel ends a sandbox */
     /* a call in the background may last so many times its budget, which is of processor time there,
      * because other processes have the processor first and it pauses (lowest_priority.h) */
-    PS_SANDBOX_PATIENCE = 50,
+    PS_SANDBOX_PATIENCE = 60,
     PS_SANDBOX_SPARE_US = 1000000,
     PS_SANDBOX_PROTOCOL = 7 /* changes with this file */
 };
