@@ -13,9 +13,12 @@ endfunction()
 # wait for etcd or a lease became red now and then for want of a processor.
 get_property(all DIRECTORY PROPERTY TESTS)
 ps_places(2 ${all})
-# These wait nearly all the time: for a lease to end, for steps that a job is told to make slowly.
-ps_places(1 cluster_async_checkpoints cluster_checkpoints cluster_checkpoints_etcd cluster_death cluster_elastic cluster_ha
-    cluster_ha_join cluster_join cluster_partitions cluster_recovery cluster_recovery_etcd cluster_rotation)
+# These wait most of the time: for a lease to end, for steps that a job is told to make slowly, for a peer that does not
+# answer, for code that pauses. Each takes less than a third of a processor.
+ps_places(1 adversary_blame adversary_campaign adversary_deaf adversary_descriptors adversary_disks adversary_registry
+    adversary_start chaos cluster_async_checkpoints cluster_checkpoints cluster_checkpoints_etcd cluster_death
+    cluster_elastic cluster_ha cluster_ha_join cluster_join cluster_partitions cluster_recovery cluster_recovery_etcd
+    cluster_rotation deploy_slurm interop_go test_script)
 
 # These measure how long others wait, or foretell rates, and keep a processor busy meanwhile: each runs alone.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
@@ -39,7 +42,7 @@ set(longest cluster_recovery cluster_recovery_etcd cluster_checkpoints cluster_c
     cluster_code_mesh cluster_consistency cluster_join cluster_web_page adversary_floods adversary_deaf adversary_start
     deploy_slurm cluster_fidelity adversary_disks deploy_packages cluster_code cluster_tls adversary_blame cluster_numbers
     cluster_ha_join cluster_partitions deploy_image cluster_local cluster_clients test_golden_networks_baseline
-    cluster_peers cluster_ops adversary_unread cluster_executors cluster_stops)
+    cluster_peers cluster_ops adversary_unread cluster_executors cluster_stops test_script)
 set(cost 1000)
 foreach(name IN LISTS longest)
     if(TEST ${name})
