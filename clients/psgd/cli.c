@@ -9,6 +9,7 @@
 #include "common/base/printable.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
+#include "common/script/script_check.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -179,6 +180,15 @@ void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *reques
     a->on_reply = on_reply;
     a->arg = arg;
     ask(a);
+}
+
+void ps_cli_submit(ps_cli *cli, const Psgd__V1__SubmitJobRequest *request, ps_reply_fn *on_reply,
+                   void *arg)
+{
+    if (request->spec->n_code > 0) {
+        cli->general.timeout_us += (int64_t)request->spec->n_code * PS_SCRIPT_TRIAL_US;
+    }
+    ps_cli_call(cli, "SubmitJob", &request->base, on_reply, arg);
 }
 
 static ps_exit exit_of(ps_code code)

@@ -8,7 +8,7 @@
 static void add_row(ps_text_table *table, const Psgd__V1__Checkpoint *c)
 {
     char time[PS_SHOW_BYTES], step[PS_SHOW_BYTES], bytes[PS_SHOW_BYTES],
-        value[PS_SHOW_BYTES] = "-", on[PS_SHOW_BYTES] = "", state[PS_SHOW_BYTES];
+        value[PS_SHOW_BYTES] = "-", on[PS_SHOW_BYTES] = "", state[2 * PS_SHOW_BYTES];
 
     snprintf(step, sizeof step, "%llu", (unsigned long long)c->step);
     snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)c->bytes);

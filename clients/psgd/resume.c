@@ -96,7 +96,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
         spec.pservers = pservers;
     }
     request.spec = &spec;
-    ps_cli_call(r->cli, "SubmitJob", &request.base, on_submitted, r);
+    ps_cli_submit(r->cli, &request, on_submitted, r);
 }
 
 static void ask_for_job(resumption *r)

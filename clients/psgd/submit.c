@@ -98,7 +98,7 @@ static void start(ps_cli *cli, void *arg)
     request.spec = s->spec;
     request.request_id = (char *)s->request_id;
     request.no_queue = s->no_queue;
-    ps_cli_call(cli, "SubmitJob", &request.base, on_job, s);
+    ps_cli_submit(cli, &request, on_job, s);
 }
 
 static void fini(void *arg)

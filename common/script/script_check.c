@@ -19,7 +19,7 @@ enum {
     /* limits for all trials of a codec, to bound a coordinator's work: of the calls (at the lowest
      * priority of their processor time), and of the clock while others have the processor */
     MOST_US = 10 * 1000 * 1000,
-    CLOCK_US = 60 * 1000 * 1000
+    CLOCK_US = PS_SCRIPT_TRIAL_US
 };
 
 /* A bias (ps_script_measure.bias) above this is not chance: for an unbiased codec, the mean square

@@ -16,6 +16,10 @@ typedef struct ps_script_measure {
     double encode_ns, decode_ns; /* nanoseconds per value, for the slowest slice */
 } ps_script_measure;
 
+/* Microseconds after which ps_script_check gives up a codec that it tries at the lowest priority.
+ */
+enum { PS_SCRIPT_TRIAL_US = 60 * 1000 * 1000 };
+
 /* Calls a codec with slices of several lengths and contents, a schedule and a policy with some of
  * their arguments; of other kinds nothing can be tried without data. Returns FAILED_PRECONDITION
  * with the case and the reason if a call fails, or a codec's decoded values are not finite, its

@@ -222,6 +222,16 @@ class Code(CodeTest):
             c.submit({**JOB, "code": [example("topk_lua.lua")], **codec("topk_lua", "down")})
         self.assertIn('spec.codec.down.name: is "topk_lua", which leaves out most of a slice', caught.exception.details())
 
+    def test_psgd_waits_for_the_trial_of_code(self):
+        c = self.cluster(workers=1, pservers=1)
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "a.lua").write_text("while true do end")  # takes some seconds, nearly all of them pauses
+            pathlib.Path(folder, "job.yaml").write_text("preset: tutorial-glyphs\ncode: [a.lua]\n")
+            run = subprocess.run([BIN / "psgd", "submit", "--coordinator", c.coordinator.address, "--timeout", "1s",
+                                  f"{folder}/job.yaml"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(run.returncode, 4, run.stderr)
+        self.assertIn("the call takes more instructions than the 20 million of its budget", run.stderr)
+
     def test_a_coordinator_may_take_no_code(self):
         c = self.cluster(workers=1, pservers=1, coordinator_args=("--code", "off"))
         with self.assertRaises(grpc.RpcError) as caught:
