@@ -185,9 +185,7 @@ void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *reques
 void ps_cli_submit(ps_cli *cli, const Psgd__V1__SubmitJobRequest *request, ps_reply_fn *on_reply,
                    void *arg)
 {
-    if (request->spec->n_code > 0) {
-        cli->general.timeout_us += (int64_t)request->spec->n_code * PS_SCRIPT_TRIAL_US;
-    }
+    cli->general.timeout_us += (int64_t)request->spec->n_code * PS_SCRIPT_TRIAL_US;
     ps_cli_call(cli, "SubmitJob", &request->base, on_reply, arg);
 }
 

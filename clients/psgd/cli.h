@@ -93,8 +93,8 @@ void ps_cli_end(ps_cli *cli, ps_exit code);
  * gets no answer if another coordinator is known, which may lead now. */
 void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
                  ps_reply_fn *on_reply, void *arg);
-/* Calls SubmitJob so. For a job with code it waits longer than --timeout by the time that a
- * coordinator may take to try it (common/script/script_check.h). */
+/* Calls SubmitJob by ps_cli_call. For each file of code it waits PS_SCRIPT_TRIAL_US longer than
+ * --timeout, because the coordinator tries the code first (common/script/script_check.h). */
 void ps_cli_submit(ps_cli *cli, const Psgd__V1__SubmitJobRequest *request, ps_reply_fn *on_reply,
                    void *arg);
 

@@ -17,7 +17,8 @@ enum {
     KEYS = 64,
     BIAS_VALUES = 1000,
     /* limits for all trials of a codec, to bound a coordinator's work: of the calls (at the lowest
-     * priority of their processor time), and of the clock while others have the processor */
+     * priority of their processor time), and of the clock, because others have the processor first
+     * and the calls pause */
     MOST_US = 10 * 1000 * 1000,
     CLOCK_US = PS_SCRIPT_TRIAL_US
 };
