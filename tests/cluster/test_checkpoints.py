@@ -115,10 +115,13 @@ class Checkpoints(ClusterTest):
         return c.folder / "coordinator" / "jobs" / job_id / "checkpoints"
 
     def cut(self, c, spec, step=10):
-        """A job that is cancelled when its checkpoint is stored; the id."""
+        """A job that is cancelled when its checkpoint is stored, or is over by then; the id."""
         job = c.submit({**spec, **SLOW_STEPS}, pservers=1, checkpoint={"everySteps": step})
         self.wait_for(c, job.id, step)
-        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        try:
+            c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        except grpc.RpcError as e:
+            self.assertEqual(e.code(), grpc.StatusCode.FAILED_PRECONDITION, e.details())
         c.wait(job.id)
         return job.id
 
