@@ -195,7 +195,7 @@ def main():
     p.add_argument("--mbit", type=int)
     p.add_argument("--steps", type=int, default=100)
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
+    p.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD", help=", ".join(METHODS).replace("%", "%%"))
     o = p.parse_args()
     if not o.mbit or os.environ.get(INSIDE):
         measure(o, os.environ.get(INSIDE))
