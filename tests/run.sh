@@ -3,7 +3,8 @@
 # run.sh [--sanitize LIST] [--long] [--build DIR] [ctest options] - builds with
 # assertions on and runs all tests.
 #   --sanitize address,undefined | thread    builds with that sanitizer
-#   --long                                   junk for 60 s, then each fuzzer, and each codec, for 60 s (clang)
+#   --long                                   junk for 60 s, all tests of recovery and checkpoints with etcd, too;
+#                                            then each fuzzer, and each codec, for 60 s (clang)
 # Data for tests is found through PSGD_DATA; without it ../shared/data is used
 # if it is there, else the tests that need real data say so and are skipped.
 set -euo pipefail
@@ -16,7 +17,7 @@ while [ $# -gt 0 ]; do
     --sanitize) sanitize=${2:?--sanitize needs a value}; shift 2 ;;
     --build) build=${2:?--build needs a folder}; shift 2 ;;
     --long) long=1; shift ;;
-    -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) rest+=("$1"); shift ;;
     esac
 done

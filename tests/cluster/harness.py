@@ -7,6 +7,7 @@ things happen: a poll asks a status call until it says what is waited for. A job
 disturbed while it runs is ENDLESS or has a pace (straggler `fixed`), so that no machine
 is too fast for it, and a log is read from where it ended before the job.
 """
+import atexit
 import contextlib
 import csv
 import hashlib
@@ -43,27 +44,18 @@ REGISTRY = os.environ.get("PSGD_TEST_REGISTRY", "sqlite")
 
 
 def _messages():
-    """Compiles proto/psgd/v1 into a folder of its own and imports it."""
-    from grpc_tools import protoc
-    import grpc_tools
+    """A folder with the modules of proto/psgd/v1: the build's, or a new one that ends with the program."""
+    if "PSGD_TEST_MESSAGES" in os.environ:
+        return os.environ["PSGD_TEST_MESSAGES"]
+    from messages import compile_to
 
-    out = tempfile.mkdtemp(prefix="psgd-proto-")
-    wkt = pathlib.Path(grpc_tools.__file__).parent / "_proto"
-    if not wkt.exists():
-        wkt = pathlib.Path("/usr/include")
-    files = sorted((ROOT / "proto/psgd/v1").glob("*.proto"))
-    code = protoc.main(
-        ["protoc", f"-I{ROOT / 'proto'}", f"-I{wkt}", f"--python_out={out}", f"--grpc_python_out={out}"]
-        + [str(f) for f in files])
-    if code != 0:
-        raise RuntimeError("protoc failed")
-    sys.path.insert(0, out)
-    import atexit
-
-    atexit.register(shutil.rmtree, out, True)
+    folder = tempfile.mkdtemp(prefix="psgd-proto-")
+    atexit.register(shutil.rmtree, folder, True)
+    compile_to(folder)
+    return folder
 
 
-_messages()
+sys.path.insert(0, _messages())
 from psgd.v1 import (coordinator_pb2, coordinator_pb2_grpc, job_pb2,  # noqa: E402
                      node_pb2, node_pb2_grpc)
 
@@ -74,6 +66,11 @@ def seed(variable):
     """The seed of a test that draws: what `variable` says, else a new one in long runs and always the
     same in those by which a change is judged."""
     return int(os.environ.get(variable) or (random.SystemRandom().randrange(10 ** 6) if LONG else 20261127))
+
+
+def same_with_any_registry(test):
+    """A test of what no registry has a part in: with one in etcd it is only run by --long."""
+    return unittest.skipIf(REGISTRY == "etcd" and not LONG, "what it tests is the same with any registry")(test)
 
 
 _held = []

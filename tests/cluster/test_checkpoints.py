@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 
 import grpc
-from harness import BIN, FRAGILE, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main, rows_of, tensors
+from harness import BIN, FRAGILE, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main, rows_of, same_with_any_registry, tensors
 
 # 10 steps an epoch; slow enough that a checkpoint is stored long before the end.
 JOB = {**SMALL, "title": "cut", "workers": 4, "epochs": 4, "seed": 5}
@@ -129,6 +129,7 @@ class Checkpoints(ClusterTest):
         return c.submit({**spec, **SLOW_STEPS}, pservers=3, workerProcesses=2,
                         initFrom=f"checkpoint:{job_id}@{step}").id
 
+    @same_with_any_registry
     def test_a_job_goes_on_to_the_bits_of_a_straight_run(self):
         c = self.cluster(workers=4, pservers=3)
         for name, extra in KINDS.items():
@@ -144,6 +145,7 @@ class Checkpoints(ClusterTest):
                     whole = losses(straight[f"TR-cut-N({rank}).csv"])
                     self.assertEqual(after, {s: whole[s] for s in whole if s > 10})
 
+    @same_with_any_registry
     def test_encoded_rows_of_a_fixed_vocabulary_go_on_from_any_checkpoint(self):
         """Each rank has rows that it was sent at different steps, encoded with others."""
         c = self.cluster(workers=4, pservers=2, data=str(clicks_folder(self)))
@@ -160,6 +162,7 @@ class Checkpoints(ClusterTest):
                 files = self.done(c, c.submit({**spec, "initFrom": f"checkpoint:{job.id}@{step}"}, pservers=1).id)
                 self.assertEqual(model_of(files), model_of(straight))
 
+    @same_with_any_registry
     def test_a_job_of_a_mesh_goes_on_to_the_bits_of_a_straight_run(self):
         c = self.cluster(workers=4, pservers=0)
         for name, extra in MESHES.items():
@@ -179,6 +182,7 @@ class Checkpoints(ClusterTest):
                 self.assertEqual(model_of(files), model_of(straight))
                 self.assertEqual(rows(files["EV-cut-N(0).csv"]), rows(straight["EV-cut-N(0).csv"])[-1:])
 
+    @same_with_any_registry
     def test_a_job_with_redundancy_goes_on_to_the_bits_of_a_straight_run(self):
         """Ranks that others overtake skip steps, also those of checkpoints."""
         c = self.cluster(workers=4, pservers=3)
@@ -214,6 +218,7 @@ class Checkpoints(ClusterTest):
         self.assertEqual(model_of(self.done(c, job.id)), model_of(straight))
         self.assertEqual([r.reason for r in c.wait(job.id).recoveries], ["SCALED"])
 
+    @same_with_any_registry
     def test_rows_of_tables_go_on_with_their_ages(self):
         folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=0, data=str(folder))
@@ -259,6 +264,7 @@ class Checkpoints(ClusterTest):
         self.assertEqual(model_of(files), model_of(straight))
         self.assertEqual(rows_of(files), rows_of(straight))
 
+    @same_with_any_registry
     def test_checkpoints_of_changed_rows_need_those_before_them(self):
         folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=3, data=str(folder))
@@ -533,6 +539,7 @@ class Checkpoints(ClusterTest):
         shutil.rmtree(at)
         refused("there is no checkpoint of step 10")
 
+    @same_with_any_registry
     def test_a_job_that_cannot_have_checkpoints_is_told_why(self):
         c = self.cluster(workers=0, pservers=0)
         for fields, text in (({"consistency": {"name": "half_async"}}, "only consistency bsp, asp, ssp, dssp,"),
@@ -544,6 +551,7 @@ class Checkpoints(ClusterTest):
                 c.submit({**JOB, "checkpoint": {"everySteps": 5}, **fields})
             self.assertIn(text, e.exception.details())
 
+    @same_with_any_registry
     def test_another_data_set_is_refused(self):
         folder = clicks_folder(self)
         c = self.cluster(workers=4, pservers=3, data=str(folder))

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from harness import (BIN, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, evaluated,
-                     job_pb2, main, rows_of, tensors)
+                     job_pb2, main, rows_of, same_with_any_registry, tensors)
 from test_checkpoints import CLICKS, clicks_folder, rounds
 
 LEASE_MS = int(2000 * SLOW)
@@ -167,6 +167,7 @@ class Recovery(ClusterTest):
         self.assertLessEqual(job.progress.steps_repeated, kills)
         return job
 
+    @same_with_any_registry
     def test_a_lost_worker_without_state_rolls_nothing_back(self):
         """Checkpoints are far apart: at most the step that was under way is repeated, and reports are whole."""
         c = self.cluster(workers=4, pservers=3)
@@ -182,6 +183,7 @@ class Recovery(ClusterTest):
                                    straight, draw, lambda d, _: [d.choice(c.workers)], kills=3)
                     c.wait_idle()
 
+    @same_with_any_registry
     def test_an_exchange_among_workers_that_loses_some_rolls_nothing_back(self):
         """Any worker that is left has the state of all of them; two of four may be lost at once."""
         c = self.cluster(workers=4, pservers=0)
@@ -196,6 +198,7 @@ class Recovery(ClusterTest):
                                lambda d, there, lost=lost: d.sample(there, min(lost, len(there) - 1)), kills=2)
                 c.wait_idle()
 
+    @same_with_any_registry
     def test_a_frozen_worker_of_an_exchange_costs_a_step_at_most(self):
         """Its lease ends it; what it sends when it is thawed belongs to an attempt that is over."""
         c = self.cluster(workers=4, pservers=0)
@@ -215,6 +218,7 @@ class Recovery(ClusterTest):
             self.must_repeat_a_step(c, c.wait(c.submit({**JOB, **PACE, **fields}).id), straight, [[last.name]])
             last.wait()
 
+    @same_with_any_registry
     def test_a_frozen_worker_does_not_delay_what_the_others_give(self):
         """It cannot say at which step it is when another one is lost. Any that can gives the state of all, which is in memory once."""
         c = self.cluster(workers=4, pservers=0, coordinator_args=["--lease", "60s"])
@@ -325,6 +329,7 @@ class Recovery(ClusterTest):
         self.assertEqual([list(r.node_ids) for r in job.recoveries], lost)
         self.assertTrue(all(r.step - r.from_step <= 1 for r in job.recoveries), job.recoveries)
 
+    @same_with_any_registry
     def test_a_step_is_repeated_with_the_weights_from_before_it(self):
         """Workers die while much is on its way: some slices have been stepped then, and others not."""
         c = self.cluster(workers=4, pservers=3)
@@ -337,6 +342,7 @@ class Recovery(ClusterTest):
                            lambda d, nodes: [d.choice([p for p in nodes if p in c.workers])], kills=2)
             c.wait_idle()
 
+    @same_with_any_registry
     def test_a_lost_server_whose_shards_are_on_another_rolls_nothing_back(self):
         """Alone, and together with a worker; on servers with 1, 2 and 3 threads. No checkpoint is asked for."""
         c = self.cluster(workers=4, pservers=0)
@@ -358,6 +364,7 @@ class Recovery(ClusterTest):
                                    straight, draw, choose, kills=3)
                     c.wait_idle()
 
+    @same_with_any_registry
     def test_a_lost_server_is_computed_anew_of_what_workers_have_kept(self):
         """One, two at once, or the only one; from the beginning, or from a checkpoint. No step but the one under way is repeated."""
         c = self.cluster(workers=4, pservers=0)
@@ -379,6 +386,7 @@ class Recovery(ClusterTest):
                                        "checkpoint": {"everySteps": every}}, straight, draw, choose, kills=3)
                     c.wait_idle()
 
+    @same_with_any_registry
     def test_rows_of_tables_are_lost_with_servers_and_workers(self):
         """Sparse tables that admit by count and age, and a fixed vocabulary by rows: the same rows as without a loss."""
         folder = clicks_folder(self)
@@ -398,6 +406,7 @@ class Recovery(ClusterTest):
                 self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
                 c.wait_idle()
 
+    @same_with_any_registry
     def test_a_fixed_vocabulary_whose_weights_are_encoded_goes_back_to_a_checkpoint(self):
         """A worker's rows are what the codec has made of many messages: servers cannot give them once more."""
         folder = clicks_folder(self)
@@ -416,6 +425,7 @@ class Recovery(ClusterTest):
             self.assertEqual([(list(r.node_ids), r.from_step % 4, r.from_step > 0) for r in job.recoveries], [([victim.name], 0, True)])
             c.wait_nodes(6)
 
+    @same_with_any_registry
     def test_rounds_with_sparse_tables_go_back_to_their_last_checkpoint(self):
         """They lose a worker, a server, and one of each; then fewer processes carry their ranks and rows."""
         folder = clicks_folder(self)
@@ -483,6 +493,7 @@ class Recovery(ClusterTest):
                 self.assertEqual(rows_of(files), rows_of(straight))
                 c.wait_idle()
 
+    @same_with_any_registry
     def test_a_model_of_nothing_but_sparse_tables_rolls_nothing_back(self):
         """It loses a worker; servers whose rows are computed anew; a server whose rows are on another one."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-pairs-"))
@@ -502,6 +513,7 @@ class Recovery(ClusterTest):
                 self.assertEqual(rows_of(files), rows_of(straight))
                 c.wait_idle()
 
+    @same_with_any_registry
     def test_a_lost_server_whose_rows_are_on_another_rolls_nothing_back(self):
         """Killed alone and together with a worker, and frozen, on servers with 1, 2 and 3 threads."""
         folder = clicks_folder(self)
@@ -535,6 +547,7 @@ class Recovery(ClusterTest):
         self.must_repeat_a_step(c, job, straight, [[victim.name]])
         self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
 
+    @same_with_any_registry
     def test_ranks_with_state_go_on_where_they_are_when_servers_are_lost(self):
         """Residuals, local optimizers, replicas, steps taken ahead of the exchange: with contributions kept, and with copies of shards."""
         c = self.cluster(workers=4, pservers=0)
@@ -551,6 +564,7 @@ class Recovery(ClusterTest):
                                    lambda d, nodes: [d.choice([p for p in nodes if p in c.pservers])], kills=2)
                     c.wait_idle()
 
+    @same_with_any_registry
     def test_a_server_is_lost_of_which_nothing_is_kept(self):
         """A server and a worker; more than fits; and if the user says so. Each time from the last checkpoint."""
         c = self.cluster(workers=4, pservers=2)
@@ -647,6 +661,7 @@ class Recovery(ClusterTest):
         self.must_be_whole(c, job, straight)
         c.wait_idle()
 
+    @same_with_any_registry
     def test_a_frozen_worker_keeps_what_a_lost_server_needs(self):
         """Nobody waits for it longer than its lease, and what the others have given is discarded."""
         c = self.cluster(workers=4, pservers=1)

@@ -9,13 +9,21 @@ elseif(SANITIZE)
     set(slow 3)
 endif()
 
+# The messages of proto/, which the harness compiles itself if a test is started by hand.
+set(messages ${PROJECT_BINARY_DIR}/tests/messages)
+file(GLOB protos CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/proto/psgd/v1/*.proto)
+add_custom_command(OUTPUT ${messages}/compiled DEPENDS ${protos} ${PROJECT_SOURCE_DIR}/tests/cluster/messages.py
+    COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/cluster/messages.py ${messages}
+    COMMAND ${CMAKE_COMMAND} -E touch ${messages}/compiled)
+add_custom_target(test_messages ALL DEPENDS ${messages}/compiled)
+
 # Each wait within a test has its own deadline; the limit is for what hangs elsewhere, and long
 # enough for a machine ten times as slow as a good one.
 function(ps_script_test name script)
     add_test(NAME ${name} COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/${script} ${ARGN})
     math(EXPR limit "3000 * ${slow}")
     set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} LABELS cluster
-        ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_TEST_SLOW=${slow};TSAN_OPTIONS=ignore_noninstrumented_modules=1;PYTHONDONTWRITEBYTECODE=1")
+        ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_TEST_SLOW=${slow};TSAN_OPTIONS=ignore_noninstrumented_modules=1;PYTHONDONTWRITEBYTECODE=1;PSGD_TEST_MESSAGES=${messages}")
 endfunction()
 function(ps_cluster_test name)
     ps_script_test(cluster_${name} cluster/test_${name}.py)
