@@ -72,12 +72,14 @@ static bool allow_if(scmp_filter_ctx filter, int call, unsigned which, uint64_t 
 }
 
 /* Allows what a sanitizer's runtime does: it maps memory at fixed places, gives pages back, asks
- * for the signal stack where an error of Lua jumps, and for random bytes. */
+ * for the signal stack where an error of Lua jumps, and for random bytes, and it keeps signals for
+ * a moment at which its state is whole. */
 static bool allow_sanitizer(scmp_filter_ctx filter)
 {
     return allow_if(filter, SCMP_SYS(mmap), 2, PROT_READ | PROT_WRITE) &&
            allow(filter, SCMP_SYS(madvise)) && allow(filter, SCMP_SYS(sched_yield)) &&
-           allow(filter, SCMP_SYS(getrandom)) && allow(filter, SCMP_SYS(sigaltstack));
+           allow(filter, SCMP_SYS(getrandom)) && allow(filter, SCMP_SYS(sigaltstack)) &&
+           allow(filter, SCMP_SYS(rt_sigprocmask));
 }
 
 static bool install(bool has_signals)

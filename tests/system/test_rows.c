@@ -462,12 +462,18 @@ static ps_strbuf state_of(const train_world *w, uint32_t part, bool is_before)
     return out.section;
 }
 
+static void do_nothing(void *arg)
+{
+    (void)arg;
+}
+
 /* Each copy has the state of its original, after all steps and as it was before the last one. */
-static void copies_must_be_alike(const train_world *w)
+static void copies_must_be_alike(train_world *w)
 {
     const ps_placement *placement = &w->job.placement;
     size_t bytes = 0;
 
+    side_run(&w->serving, do_nothing, NULL); /* what the servers' thread has done can be read now */
     for (uint32_t i = 0; i < placement->part_count; i++) {
         uint32_t p = i / 2;
         ps_strbuf of = state_of(w, p, i % 2 == 1);

@@ -11,6 +11,26 @@
 
 #define WIDE ", \"model\": {\"widths\": [700, 300]}"
 
+typedef struct setting {
+    ps_wire_server *server;
+    bool is_sockets_only;
+} setting;
+
+static void set_on_loop(void *arg)
+{
+    const setting *s = arg;
+
+    ps_wire_server_set_sockets_only(s->server, s->is_sockets_only);
+}
+
+/* Sets it on the thread of the server's loop, which runs already. */
+static void set_sockets_only(side *on, ps_wire_server *server, bool is_sockets_only)
+{
+    setting s = {server, is_sockets_only};
+
+    side_run(on, set_on_loop, &s);
+}
+
 /* --- workers and servers --------------------------------------------------------- */
 
 enum { WORKERS = 2, STEPS = 6 };
@@ -28,7 +48,7 @@ static uint64_t train(bool workers_sockets_only, bool servers_sockets_only, uint
         w.workers[i].is_sockets_only = workers_sockets_only;
     }
     for (uint32_t i = 0; i < w.server_count; i++) {
-        ps_wire_server_set_sockets_only(w.servers[i].wire, servers_sockets_only);
+        set_sockets_only(&w.serving, w.servers[i].wire, servers_sockets_only);
     }
     xw_start(&w);
     xw_join(&w);
@@ -127,7 +147,7 @@ static ps_traffic traffic_of_two(bool is_sockets_only)
     ps_traffic t;
 
     begin(&h);
-    ps_wire_server_set_sockets_only(h.w.server.wire, is_sockets_only);
+    set_sockets_only(&h.w.serving, h.w.server.wire, is_sockets_only);
     assert_int_equal(push_first(&h, true), !is_sockets_only);
     if (!is_sockets_only) {
         push_through_memory(&h, 1);
@@ -285,7 +305,7 @@ static void a_pull_with_an_offer_is_answered_through_memory(void **state)
         pull_t req;
 
         begin(&h);
-        ps_wire_server_set_sockets_only(h.w.server.wire, is_sockets_only);
+        set_sockets_only(&h.w.serving, h.w.server.wire, is_sockets_only);
         sw_identify(&h.w, &who, 0);
         bytes = h.w.job.plan->layout.param_count * sizeof(float);
         sw_push_honestly(&h.w, 0, 0, 1.0f);
