@@ -16,8 +16,7 @@ typedef struct ps_script_measure {
     double encode_ns, decode_ns; /* nanoseconds per value, for the slowest slice */
 } ps_script_measure;
 
-/* Microseconds after which ps_script_check gives up a codec that it tries at the lowest priority.
- */
+/* Microseconds after which ps_script_check gives up a codec tried at the lowest priority. */
 enum { PS_SCRIPT_TRIAL_US = 60 * 1000 * 1000 };
 
 /* Calls a codec with slices of several lengths and contents, a schedule and a policy with some of

@@ -44,7 +44,7 @@ REGISTRY = os.environ.get("PSGD_TEST_REGISTRY", "sqlite")
 
 
 def _messages():
-    """A folder with the modules of proto/psgd/v1: the build's, or a new one that ends with the program."""
+    """A folder with the modules of proto/psgd/v1: the build's, or one that is removed when the program ends."""
     if "PSGD_TEST_MESSAGES" in os.environ:
         return os.environ["PSGD_TEST_MESSAGES"]
     from messages import compile_to
