@@ -397,6 +397,25 @@ void ps_codec_decode_own(const Psgd__V1__Encoding *head, const uint8_t *in, floa
     }
 }
 
+size_t ps_codec_decode_own_few(const Psgd__V1__Encoding *head, const uint8_t *in, float *y,
+                               uint16_t *positions, size_t n)
+{
+    const ps_codec *codec = ps_codec_of_wire(head->codec_case);
+    size_t k = n;
+
+    if (head->payload_bytes == 0) {
+        return 0;
+    }
+    if (codec == NULL || codec->decode_few == NULL || is_staged(head)) {
+        ps_codec_decode_own(head, in, y, n);
+    } else {
+        ps_status st = codec->decode_few(head, in, head->payload_bytes, y, positions, n, &k);
+
+        k = ps_is_ok(&st) ? k : 0; /* zeros, as in ps_codec_decode_own */
+    }
+    return k;
+}
+
 ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,
                            size_t len, void *sum, size_t n)
 {

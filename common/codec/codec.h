@@ -111,6 +111,11 @@ PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__
  * script's and fails, y becomes zeros; the script keeps the failure, which ends the job. */
 void ps_codec_decode_own(const Psgd__V1__Encoding *head, const uint8_t *in, float *y, size_t n);
 
+/* Does the same, but may write only those values that are not 0 to y, and their positions,
+ * ascending, to `positions` (PS_CODEC_VALUES / 2). Returns their number; n: y has all n values. */
+size_t ps_codec_decode_own_few(const Psgd__V1__Encoding *head, const uint8_t *in, float *y,
+                               uint16_t *positions, size_t n);
+
 /* Adds an encoding of `codec`, which must have sum_add, to a sum. payload_bytes 0 adds nothing.
  * Fails as ps_codec_check does; the sum is then unchanged. */
 PS_MUST_USE ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head,

@@ -106,11 +106,20 @@ PS_CLONES(add_lost, (lost, x, n), const float *restrict lost, float *restrict x,
     }
 }
 
-/* Replaces `lost`, the values that were sent, by what sending x has lost: x - sent. */
-PS_CLONES(keep_lost, (x, lost, n), const float *restrict x, float *restrict lost, size_t n)
+/* Sets `lost` to what sending x has lost, if `sent` (n) is what receivers decode. */
+PS_CLONES(keep_lost, (x, sent, lost, n), const float *restrict x, const float *restrict sent,
+          float *restrict lost, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        lost[i] = kept(x[i] - lost[i]);
+        lost[i] = kept(x[i] - sent[i]);
+    }
+}
+
+/* The same, if all of x is lost. */
+PS_CLONES(keep_all, (x, lost, n), const float *restrict x, float *restrict lost, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        lost[i] = kept(x[i]);
     }
 }
 
@@ -173,11 +182,48 @@ static size_t leave_out(const ps_codec *codec, const ps_params *params, uint64_t
     return ps_codec_encode(codec, params, key, slice, x, 0, none, head);
 }
 
+/* What receivers decode from an encoding: `count` values at ascending positions, the others 0; or
+ * all n values, if count is n. */
+typedef struct decoded {
+    float values[PS_CODEC_VALUES];
+    uint16_t positions[PS_CODEC_VALUES / 2];
+    size_t count;
+} decoded;
+
+/* Does what `mask` does. */
+static void mask_sent(const decoded *sent, float *velocity, size_t n)
+{
+    if (sent->count == n) {
+        mask(sent->values, velocity, n);
+        return;
+    }
+    for (size_t i = 0; i < sent->count; i++) {
+        if (sent->values[i] != 0.0f) {
+            velocity[sent->positions[i]] = 0.0f;
+        }
+    }
+}
+
+/* Does what keep_lost does. */
+static void keep_unsent(const float *x, const decoded *sent, float *lost, size_t n)
+{
+    if (sent->count == n) {
+        keep_lost(x, sent->values, lost, n);
+        return;
+    }
+    keep_all(x, lost, n);
+    for (size_t i = 0; i < sent->count; i++) {
+        uint16_t at = sent->positions[i];
+
+        lost[at] = kept(x[at] - sent->values[i]);
+    }
+}
+
 size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float *state,
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head)
 {
-    float sent[PS_CODEC_VALUES], *y;
+    decoded sent;
     size_t bytes;
     parts s;
 
@@ -192,13 +238,19 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
     if (!ps_feedback_decodes(codec, params)) {
         return bytes;
     }
-    y = s.lost != NULL ? s.lost : s.change != NULL ? s.change : sent;
-    ps_codec_decode_own(&head->msg, out, y, n);
+    if (s.change != NULL) {
+        ps_codec_decode_own(&head->msg, out, s.change, n);
+        if (masks(codec, params)) {
+            mask(s.change, s.velocity, n);
+        }
+        return bytes;
+    }
+    sent.count = ps_codec_decode_own_few(&head->msg, out, sent.values, sent.positions, n);
     if (masks(codec, params)) {
-        mask(y, s.velocity, n);
+        mask_sent(&sent, s.velocity, n);
     }
     if (s.lost != NULL) {
-        keep_lost(x, s.lost, n);
+        keep_unsent(x, &sent, s.lost, n);
     }
     return bytes;
 }
@@ -216,7 +268,6 @@ void ps_feedback_keep(const ps_codec *codec, const ps_params *params, float *sta
         mask(y, s.velocity, n);
     }
     if (s.lost != NULL) {
-        memcpy(s.lost, y, n * sizeof *y);
-        keep_lost(x, s.lost, n);
+        keep_lost(x, y, s.lost, n);
     }
 }

@@ -7,7 +7,6 @@
 #include "common/codec/feedback.h"
 #include "common/store/replica.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ typedef struct kind {
     /* Does what ps_coder_encode does, for slices of this kind. `contributor` goes into the key of
      * the codec's draws. */
     size_t (*encode)(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
-                     uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head);
+                     uint32_t contributor, float *x, uint8_t *out, ps_encoding *head);
 } kind;
 
 static size_t kept_run(const ps_plan *plan, uint32_t slice)
@@ -68,6 +67,18 @@ static size_t size_matrix(const ps_coder *coder, uint32_t part, uint32_t slice)
                : 0;
 }
 
+/* Adds the state of the slice to its gradient x (n), once in a contribution. */
+static void carry(ps_coder *coder, uint32_t slice, float *x)
+{
+    if (coder->kept_of[slice] != NULL && !coder->is_carried[slice]) {
+        const ps_codec_choice *up = up_of(coder->plan, slice);
+
+        ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
+                          coder->plan->layout.slices[slice].n);
+        coder->is_carried[slice] = true;
+    }
+}
+
 static uint64_t key_of_run(const ps_coder *coder, uint32_t slice, uint64_t clock,
                            uint32_t contributor)
 {
@@ -75,13 +86,14 @@ static uint64_t key_of_run(const ps_coder *coder, uint32_t slice, uint64_t clock
 }
 
 static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
-                         uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head)
+                         uint32_t contributor, float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     uint64_t key = key_of_run(coder, slice, clock, contributor);
 
     (void)part;
+    carry(coder, slice, x);
     return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
                               plan->layout.slices[slice].n, out, head);
 }
@@ -89,7 +101,7 @@ static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_
 /* Returns the low-rank factors of variable v's gradient x in this contribution. The contribution's
  * first call for v computes them. If residuals are kept, that call also stores each slice's
  * difference from their product as its residual. */
-static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
+static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, float *x)
 {
     const ps_plan *plan = coder->plan;
     const ps_layout *layout = &plan->layout;
@@ -102,11 +114,13 @@ static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const
     if (is_stateless(plan)) {
         memset(f->q, 0, f->rank * f->stride * sizeof *f->q);
     }
+    for (uint32_t s = layout->first_slice[v]; s < layout->first_slice[v + 1]; s++) {
+        carry(coder, s, x + (layout->slices[s].at - layout->variables[v].at));
+    }
     ps_factors_step(f, key, x);
     for (uint32_t s = layout->first_slice[v]; s < layout->first_slice[v + 1]; s++) {
         const ps_slice *at = &layout->slices[s];
 
-        assert(coder->kept_of[s] == NULL || coder->is_carried[s]);
         if (coder->kept_of[s] != NULL) {
             ps_matrix_values(plan, s, f, y);
             ps_feedback_keep(plan->up[v].codec, &plan->up[v].params, coder->kept_of[s],
@@ -118,7 +132,7 @@ static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const
 }
 
 static size_t encode_matrix(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
-                            uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head)
+                            uint32_t contributor, float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_slice *at = &plan->layout.slices[slice];
@@ -232,18 +246,6 @@ void ps_coder_begin(ps_coder *coder)
     memset(coder->is_factored, 0, coder->plan->layout.variable_count);
 }
 
-void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
-{
-    if (coder->kept_of[slice] != NULL && !coder->is_carried[slice]) {
-        const ps_codec_choice *up = up_of(coder->plan, slice);
-
-        ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
-                          coder->plan->layout.slices[slice].n);
-        /* x has the slice's residual now; a second call must add nothing */
-        coder->is_carried[slice] = true;
-    }
-}
-
 bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(coder->plan, slice);
@@ -257,7 +259,7 @@ size_t ps_coder_size(const ps_coder *coder, uint32_t part, uint32_t slice)
 }
 
 size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
-                       uint32_t block, const float *x, uint8_t *out, ps_encoding *head)
+                       uint32_t block, float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
@@ -275,14 +277,17 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t 
 }
 
 bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
-                           const float *x)
+                           float *x)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     uint32_t contributor = plan->update->per_block ? block : coder->rank;
 
-    return kind_of(plan, slice) == &run &&
-           ps_codec_encode_ahead(up->codec, &up->params,
+    if (kind_of(plan, slice) != &run) {
+        return false;
+    }
+    carry(coder, slice, x);
+    return ps_codec_encode_ahead(up->codec, &up->params,
                                  key_of_run(coder, slice, clock, contributor), x,
                                  plan->layout.slices[slice].n);
 }

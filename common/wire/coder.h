@@ -7,9 +7,9 @@
  * same block, because their bytes must be equal. A variable that is sent whole (matrix.h) also has
  * its factors.
  *
- * Order of calls for a contribution: ps_coder_begin; for each slice ps_coder_carry when its
- * gradient is final; ps_coder_encode each time the slice is sent. One thread at a time, unless a
- * comment says otherwise. */
+ * Order of calls for a contribution: ps_coder_begin; ps_coder_encode each time a slice is sent,
+ * which adds the slice's state to its gradient first. One thread at a time, unless a comment says
+ * otherwise. */
 #ifndef PS_COMMON_WIRE_CODER_H
 #define PS_COMMON_WIRE_CODER_H
 
@@ -27,7 +27,7 @@ typedef struct ps_coder {
     float *kept;                   /* memory of all states; NULL: no slice has a state */
     /* (slice_count): the state of each slice, within `kept`; NULL: it has none */
     float **kept_of;
-    /* (slice_count): ps_coder_carry was called for the slice in this contribution */
+    /* (slice_count): the slice's state was added to its gradient in this contribution */
     uint8_t *is_carried;
     /* (variable_count): factors of the variables that are sent whole; zeros for others */
     ps_factors *factors;
@@ -47,12 +47,8 @@ void ps_coder_put(const ps_coder *coder, uint32_t variable, ps_state_out *out);
 /* Reads what ps_coder_put has written into a coder that has encoded nothing yet. */
 void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in);
 
-/* Begins a contribution. ps_coder_carry was called for none of its slices yet. */
+/* Begins a contribution. */
 void ps_coder_begin(ps_coder *coder);
-
-/* Adds the state of the slice to its gradient x (n), as ps_feedback_carry does. Only the first call
- * for a slice in a contribution changes x. */
-void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x);
 
 /* Returns whether the slice is sent as float32: then its bytes are x itself, and ps_coder_encode
  * makes only the head. */
@@ -64,20 +60,21 @@ bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice);
  * slices take 0 bytes. */
 size_t ps_coder_size(const ps_coder *coder, uint32_t part, uint32_t slice);
 
-/* Encodes x (n) into out[0..ps_coder_size) for `part` and fills the whole head. Notes in the state
- * what the encoding has lost. Returns the number of bytes. A second call in the same contribution
- * gives the same bytes, because draws depend on (seed, slice, clock, contributor) only. If the
- * slice is sent as float32, `out` may be NULL, and only the head is made. For a leader
- * (ps_coder_size) x must point into the gradient of the whole variable, and ps_coder_carry was
- * called for all its slices. */
+/* Encodes the final gradient x (n) of the slice into out[0..ps_coder_size) for `part` and fills the
+ * whole head. Adds the slice's state to x before, if no call in this contribution has
+ * (ps_feedback_carry). Notes in the state what the encoding has lost. Returns the number of bytes.
+ * A second call in the same contribution gives the same bytes, because draws depend on (seed,
+ * slice, clock, contributor) only. If the slice is sent as float32, `out` may be NULL, and only the
+ * head is made. For a leader (ps_coder_size) x must point into the gradient of the whole variable,
+ * which must be final. */
 size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
-                       uint32_t block, const float *x, uint8_t *out, ps_encoding *head);
+                       uint32_t block, float *x, uint8_t *out, ps_encoding *head);
 
 /* Adds a slice, which ps_coder_encode will encode afterwards, to those that the codec encodes
- * together on this thread. Returns false if the codec takes no more (ps_codec_encode_ahead) or the
- * variable is sent whole. */
+ * together on this thread. Adds the slice's state to x as ps_coder_encode does. Returns false if
+ * the codec takes no more (ps_codec_encode_ahead) or the variable is sent whole. */
 bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
-                           const float *x);
+                           float *x);
 
 /* Lets a script's codec decode slices of a received message together: heads[0 .. count), whose
  * bytes begin at `at` of the payload. Stops before the first slice that the codec cannot take;

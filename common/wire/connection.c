@@ -64,6 +64,10 @@ void ps_connection_init(ps_connection *conn, connection_exchange *x, uint32_t pa
     choose_slices(conn, &x->placement->parts[part]);
     conn->is_used = conn->owned_count > 0 || conn->rows != NULL;
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
+    conn->took = ps_xcalloc(conn->owned_count + 1, sizeof *conn->took);
+    for (uint32_t i = 0; i < conn->owned_count; i++) {
+        conn->took[i] = (uint32_t)ps_coder_size(&x->coder, part, conn->owned[i]);
+    }
     conn->fresh = ps_xcalloc(x->placement->parts[part].owned_count + 1u, sizeof *conn->fresh);
     conn->got = ps_xcalloc(conn->owned_count + 1, sizeof *conn->got);
     conn->version = ps_xcalloc(conn->owned_count + 1, sizeof *conn->version);
@@ -83,6 +87,7 @@ void ps_connection_fini(ps_connection *conn)
     ps_connection_rows_destroy(conn->rows);
     free(conn->owned);
     free(conn->state);
+    free(conn->took);
     free(conn->fresh);
     free(conn->got);
     free(conn->version);

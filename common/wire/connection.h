@@ -179,10 +179,13 @@ struct ps_connection {
     /* the contribution is acknowledged, and the next weights are to be requested when all its
      * slices are ready */
     bool request_due;
-    uint8_t *state;     /* (owned_count): a connection_slice_state each */
-    uint32_t unsent;    /* number of slices that are not SLICE_SENT */
-    uint32_t ready;     /* number of slices that are SLICE_READY */
-    size_t ready_bytes; /* bytes that the ready slices take when encoded, at most */
+    uint8_t *state;  /* (owned_count): a connection_slice_state each */
+    uint32_t unsent; /* number of slices that are not SLICE_SENT */
+    uint32_t ready;  /* number of slices that are SLICE_READY */
+    /* (owned_count): bytes of each slice when it was encoded last; before that the most it may have
+     */
+    uint32_t *took;
+    size_t ready_bytes; /* sum of `took` of the ready slices */
     /* index in `owned` at which the next message begins; 0 unless transport->spreads */
     uint32_t from;
 

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/train/merge.h"
 
+#include <assert.h>
 #include <string.h>
 
 size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us)
@@ -70,17 +71,12 @@ static float *gradient_of(const ps_connection *conn, const ps_slice *slice)
 
 void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
 {
-    const ps_slice *slice = &conn->x->layout->slices[conn->owned[position]];
-
     conn->state[position] = SLICE_READY;
     conn->ready++;
     if (conn->is_nothing) {
         return; /* zeros are sent without slices; residuals stay for the next contribution */
     }
-    conn->ready_bytes += ps_coder_size(&conn->x->coder, conn->part, slice->index);
-    if (conn->x->again == NULL) {
-        ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
-    }
+    conn->ready_bytes += conn->took[position];
 }
 
 /* Returns an empty buffer for encoded bytes, to which nobody else has a reference. */
@@ -176,7 +172,7 @@ static void encode_ahead(ps_connection *conn, const connection_message *m, uint3
         if (!is_to_send(conn, i)) {
             continue;
         }
-        bytes += ps_coder_size(&x->coder, conn->part, slice);
+        bytes += conn->took[i];
         if ((bytes > conn->message_bytes && conn->ahead > 0) ||
             m->head.n_slices + conn->ahead >= CONNECTION_BATCH ||
             !ps_coder_encode_ahead(&x->coder, slice, conn->clock, conn->block,
@@ -196,7 +192,7 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
 {
     connection_exchange *x = conn->x;
     const ps_slice *slice = &x->layout->slices[conn->owned[position]];
-    const float *grad = gradient_of(conn, slice);
+    float *grad = gradient_of(conn, slice);
     ps_encoding *head = &conn->heads[m->head.n_slices];
     bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
     int64_t began_ns = ps_trace_begin();
@@ -231,7 +227,7 @@ void ps_connection_keep_rest(ps_connection *conn)
     }
     for (uint32_t i = 0; i < conn->owned_count; i++) {
         const ps_slice *slice = &x->layout->slices[conn->owned[i]];
-        const float *grad = gradient_of(conn, slice);
+        float *grad = gradient_of(conn, slice);
         bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
         uint8_t *room = is_plain ? NULL : encode_buffer(conn)->data;
         ps_encoding head;
@@ -272,20 +268,21 @@ static void spread(ps_connection *conn)
     }
 }
 
-/* Marks `count` slices from position i on as sent, which one encoding holds. `size` is
- * ps_coder_size of that encoding. Returns the number of values of these slices. */
-static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t size)
+/* Marks `count` slices from position i on as sent, which one encoding of `bytes` bytes holds.
+ * Returns the number of values of these slices. */
+static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t bytes)
 {
     size_t values = 0;
 
+    conn->ready_bytes -= conn->took[i];
+    conn->took[i] = (uint32_t)bytes;
     for (uint32_t k = i; k < i + count; k++) {
-        conn->ready_bytes -= size;
         conn->state[k] = SLICE_SENT;
         values += conn->x->layout->slices[conn->owned[k]].n;
-        size = 0; /* the bytes of the encoding are counted with its first slice */
     }
     conn->unsent -= count;
     conn->ready -= count;
+    assert(conn->ready > 0 || conn->ready_bytes == 0);
     return values;
 }
 
@@ -300,18 +297,18 @@ static void put_ready(ps_connection *conn, connection_message *m)
     for (uint32_t k = 0;
          k < conn->owned_count && m->head.n_slices < CONNECTION_BATCH && conn->ready > 0; k++) {
         uint32_t i = (from + k) % conn->owned_count;
-        size_t size;
+        size_t size, before = m->bytes;
 
         if (!is_to_send(conn, i)) {
             continue;
         }
         size = ps_coder_size(&conn->x->coder, conn->part, conn->owned[i]);
-        if (m->bytes + size > conn->message_bytes && m->head.n_slices > 0) {
+        if (before + size > conn->message_bytes && m->head.n_slices > 0) {
             conn->from = conn->x->transport->spreads ? i : 0;
             break;
         }
         (conn->x->again != NULL ? put_slice_again : put_slice)(conn, m, i);
-        values += mark_sent(conn, i, brings(conn, i), size);
+        values += mark_sent(conn, i, brings(conn, i), m->bytes - before);
     }
     conn->ahead = 0;
     ps_codec_end_ahead();

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_script_values.c - what codecs of jobs hand over to a service, and that nothing of a call
  * stays for the next one. */
+#include "common/base/draw.h"
 #include "common/codec/codec.h"
+#include "common/codec/feedback.h"
+#include "common/codec/wrap.h"
 #include "common/script/script_impl.h"
 
 #include <setjmp.h>
@@ -15,7 +18,8 @@
 
 /* A codec that sends the x:largest(count) values; `count` and the rest of decode are put in. */
 #define SENDS_LARGEST(count, decoded)                                                              \
-    "return { kind = 'codec', name = 'few', bits = 32, encode = function(x, params, key, out)\n"   \
+    "return { kind = 'codec', name = 'few', bits = 32, sparse = true, keeps_zeros = true,\n"       \
+    "encode = function(x, params, key, out)\n"                                                     \
     "    local at = x:largest(" count ") out:u16(#at) out:positions(at, #x)\n"                     \
     "    out:floats(x:gather(at)) end,\n"                                                          \
     "decode = function(bytes, n) local k = bytes:u16() local at = bytes:positions(k, n)\n"         \
@@ -77,6 +81,66 @@ static void test_few_values_are_handed_on_as_few(void **state)
     check_handed_on(SENDS_LARGEST("#x // 2 + 1", ""), x, 9, PSGD__V1__ENCODING__CODEC_F32);
     check_handed_on(SENDS_LARGEST("0", ""), x, 9, PSGD__V1__ENCODING__CODEC_TOPK);
     check_handed_on(SENDS_LARGEST("1", " + 1"), x, 9, PSGD__V1__ENCODING__CODEC_F32);
+}
+
+/* A sender of contributions with a state (feedback.h). */
+typedef struct sender {
+    const ps_codec *codec;
+    ps_params params;
+    float state[3 * PS_CODEC_VALUES];
+} sender;
+
+static void open_sender(sender *s, const ps_codec *codec, const double *wraps)
+{
+    memset(s, 0, sizeof *s);
+    s->codec = codec;
+    s->params = ps_params_default(codec->params);
+    memcpy(s->params.v + codec->own, wraps, PS_WRAP_COUNT * sizeof *wraps);
+}
+
+static void send_round(sender *s, uint64_t round)
+{
+    static float x[PS_CODEC_VALUES];
+    static uint8_t bytes[PS_CODEC_ROOM];
+    ps_encoding head;
+
+    for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
+        x[i] = i % 5 == round % 5 ? -0.0f : (float)ps_draw_normal(round, i);
+    }
+    ps_feedback_carry(s->codec, &s->params, s->state, x, PS_CODEC_VALUES);
+    ps_feedback_encode(s->codec, &s->params, s->state, round, 0, x, PS_CODEC_VALUES, bytes, &head);
+}
+
+/* What a sender keeps has the same bits with the built-in codec, with code that decodes to few
+ * values, and with code that decodes to all values. */
+static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
+{
+    static const double wraps[][PS_WRAP_COUNT] = {
+        {[PS_WRAP_FEEDBACK] = 1},
+        {[PS_WRAP_MOMENTUM] = 0.9},
+        {[PS_WRAP_FEEDBACK] = 1, [PS_WRAP_MOMENTUM] = 0.9},
+        {[PS_WRAP_DIFFERENCE] = 1, [PS_WRAP_MOMENTUM] = 0.9},
+    };
+    static sender builtin, few, all;
+    ps_script *scripts[] = {open_text(SENDS_LARGEST("math.ceil(0.01 * #x)", "")),
+                            open_text(SENDS_LARGEST("math.ceil(0.01 * #x)", " + 0"))};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++) {
+        open_sender(&builtin, ps_codec_find("topk"), wraps[i]);
+        open_sender(&few, ps_script_codec(scripts[0]), wraps[i]);
+        open_sender(&all, ps_script_codec(scripts[1]), wraps[i]);
+        for (uint64_t round = 0; round < 5; round++) {
+            send_round(&builtin, round);
+            send_round(&few, round);
+            send_round(&all, round);
+            assert_memory_equal(builtin.state, few.state, sizeof few.state);
+            assert_memory_equal(builtin.state, all.state, sizeof all.state);
+        }
+        assert_true(builtin.state[1] != 0);
+    }
+    ps_script_close(scripts[0]);
+    ps_script_close(scripts[1]);
 }
 
 /* Of NaN the first is chosen, whatever their bits are: other processors make other bits. */
@@ -203,6 +267,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_values_are_handed_on_as_few),
+        cmocka_unit_test(test_senders_keep_the_same_of_few_values_as_of_all),
         cmocka_unit_test(test_the_first_nan_is_the_largest),
         cmocka_unit_test(test_nothing_of_a_call_stays),
         cmocka_unit_test(test_positions_ascend_and_are_of_the_slice),

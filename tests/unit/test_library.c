@@ -53,7 +53,6 @@ static size_t assert_slice(ps_coder *coder, uint32_t slice, uint64_t clock, floa
     ps_encoding head;
     size_t bytes, n;
 
-    ps_coder_carry(coder, slice, x);
     bytes = ps_coder_encode(coder, coder->placement->part_of[slice], slice, clock, RANK, x, payload,
                             &head);
     n = psgd__v1__encoding__pack(&head.msg, head_bytes);

@@ -303,9 +303,6 @@ static void way_encode(way *w, uint64_t clock)
 {
     const ps_layout *layout = &w->plan->layout;
 
-    for (uint32_t s = 0; s < layout->first_slice[1]; s++) {
-        ps_coder_carry(&w->coder, s, w->grad + layout->slices[s].at);
-    }
     for (uint32_t i = 0; i < SERVERS; i++) {
         ps_coder_encode(&w->coder, i, w->leader[i], clock, 0,
                         w->grad + layout->slices[w->leader[i]].at, w->bytes[i], &w->heads[i]);
