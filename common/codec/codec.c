@@ -240,7 +240,7 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
     return ps_ok();
 }
 
-/* Sets *plain to the head of n values in `room`: of *k of them as topk encodes them, or of all as
+/* Sets *plain to the head of n values in `room`: of k of them as topk encodes them, or of all as
  * float32. The values stand at the beginning of room. Returns the bytes of the encoding there. */
 static size_t put_plain(uint32_t slice, const uint16_t *positions, size_t n, size_t k,
                         ps_encoding *plain, uint8_t *room)
@@ -414,6 +414,19 @@ size_t ps_codec_decode_own_few(const Psgd__V1__Encoding *head, const uint8_t *in
         k = ps_is_ok(&st) ? k : 0; /* zeros, as in ps_codec_decode_own */
     }
     return k;
+}
+
+size_t ps_codec_replace_few(ps_encoding *head, const float *values, const uint16_t *positions,
+                            size_t n, size_t k, uint8_t *out)
+{
+    size_t bytes = head->msg.payload_bytes;
+
+    if (head->msg.codec_case != PSGD__V1__ENCODING__CODEC_SCRIPT || k == 0 || k >= n ||
+        ps_sparse_bytes(n, k) > bytes) {
+        return bytes;
+    }
+    memcpy(out, values, k * sizeof *values);
+    return put_plain(head->msg.slice, positions, n, k, head, out);
 }
 
 ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,

@@ -116,6 +116,12 @@ void ps_codec_decode_own(const Psgd__V1__Encoding *head, const uint8_t *in, floa
 size_t ps_codec_decode_own_few(const Psgd__V1__Encoding *head, const uint8_t *in, float *y,
                                uint16_t *positions, size_t n);
 
+/* Replaces an encoding of a script in out[0..), which decodes to k of n values at `positions`, by
+ * one of topk with the same values, if that takes no more bytes: receivers decode it without the
+ * script. Returns the bytes of the encoding. */
+size_t ps_codec_replace_few(ps_encoding *head, const float *values, const uint16_t *positions,
+                            size_t n, size_t k, uint8_t *out);
+
 /* Adds an encoding of `codec`, which must have sum_add, to a sum. payload_bytes 0 adds nothing.
  * Fails as ps_codec_check does; the sum is then unchanged. */
 PS_MUST_USE ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head,

@@ -252,7 +252,7 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
     if (s.lost != NULL) {
         keep_unsent(x, &sent, s.lost, n);
     }
-    return bytes;
+    return ps_codec_replace_few(head, sent.values, sent.positions, n, sent.count, out);
 }
 
 void ps_feedback_keep(const ps_codec *codec, const ps_params *params, float *state, const float *x,

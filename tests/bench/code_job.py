@@ -4,10 +4,11 @@
 clients/examples/code beside `cot`, topk_lua beside `topk`, two workers and a server on a cluster, or
 with --exchange two workers without a server. Each codec has a cluster of its own. Their nodes run in turn, a window
 of a second each, while those of the other cluster are stopped (SIGSTOP), so that both codecs meet the same machine.
-A cluster may be slower than an equal one by some hundredths as long as it lives, so there are several runs with new
-clusters. Printed are the medians of the steps a second of all windows, the median of the ratios of neighbouring
-windows with their quartiles, and the median of each run. The models have to be equal. --same runs the built-in codec
-on both clusters: its ratio says how exact the others are."""
+A cluster may be slower than an equal one by some hundredths as long as it lives, and so may the first of two, so there
+are several runs with new clusters, and in turn the one and the other codec is first. Printed are the medians of the
+steps a second of all windows; the median of the ratios of neighbouring windows of each run, from least to greatest;
+and the geometric mean of these with its standard error. The models have to be equal. --same runs the built-in codec on
+both clusters: its ratio says how exact the others are."""
 import argparse
 import csv
 import hashlib
@@ -32,7 +33,7 @@ JOBS = {
     "mlp": {"model": {"preset": "mlp", "widths": [1024, 1024]}, "blockSize": 128,
             "data": {"name": "glyphs", "trainLimit": 20000, "testLimit": 100}},
 }
-STEPS = {"tutorial": 15000, "cnn": 500, "mlp": 500}
+STEPS = {"tutorial": 8000, "cnn": 250, "mlp": 250}
 PAUSE = 0.3  # seconds; a step that takes longer tells that the nodes were stopped during it
 EDGE = 0.1  # share of a window's steps that is left out at its beginning, when caches have other things
 
@@ -116,28 +117,27 @@ def main():
     options.add_argument("--exchange", default="pserver", choices=("pserver", "plain", "ndc", "ring", "tree"))
     options.add_argument("--way", default="up", choices=("up", "down"), help="gradients or weights")
     options.add_argument("--steps", type=int, default=0, help="of each job; 0: by the job")
-    options.add_argument("--runs", type=int, default=6, help="in turn the one and the other codec is first in them")
+    options.add_argument("--runs", type=int, default=16, help="an even number")
     options.add_argument("--seconds", type=float, default=1, help="of a window")
     options.add_argument("--same", action="store_true", help="the built-in codec on both clusters")
     o = options.parse_args()
     builtin, _ = PAIRS[o.codec]
     text = (ROOT / "clients/examples/code" / f"{o.codec}.lua").read_text()
     codecs = [(builtin, []), (builtin, []) if o.same else (o.codec, [{"file": f"{o.codec}.lua", "text": text}])]
-    print(f"| job | {codecs[0][0]} | {codecs[1][0]} | ratio | quartiles | runs | models |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print(f"| job | {codecs[0][0]} | {codecs[1][0]} | ratio | runs | models |\n| --- | --- | --- | --- | --- | --- |")
     for name in o.jobs or JOBS:
-        seen, ratios, runs, models = ([], []), [], [], set()
+        seen, ratios, models = ([], []), [], set()
         for run in range(o.runs):
             order = (1, 0) if run % 2 else (0, 1)
             found, of_run = compare(o, JOBS[name], [codecs[i] for i in order], o.steps or STEPS[name])
             models |= of_run
             for i, rates_of in zip(order, found):
                 seen[i].extend(filter(None, rates_of))
-            pairs = [(y / x) ** (-1 if run % 2 else 1) for x, y in zip(*found) if x and y]
-            ratios += pairs
-            runs.append(statistics.median(pairs))
-        low, middle, high = statistics.quantiles(ratios)
-        print(f"| {name} | {statistics.median(seen[0]):.0f} | {statistics.median(seen[1]):.0f} | {middle:.3f} | {low:.3f} to {high:.3f}, "
-              f"{len(ratios)} | {' '.join(f'{ratio:.3f}' for ratio in runs)} | {'equal' if len(models) == 1 else 'DIFFER'} |", flush=True)
+            ratios.append(statistics.median(y / x for x, y in zip(*found) if x and y) ** (-1 if run % 2 else 1))
+        error = statistics.stdev(ratios) / len(ratios) ** 0.5
+        print(f"| {name} | {statistics.median(seen[0]):.0f} | {statistics.median(seen[1]):.0f} | "
+              f"{statistics.geometric_mean(ratios):.3f} +- {error:.3f} | {' '.join(f'{ratio:.3f}' for ratio in sorted(ratios))} | "
+              f"{'equal' if len(models) == 1 else 'DIFFER'} |", flush=True)
         if len(models) != 1:
             sys.exit(1)
 

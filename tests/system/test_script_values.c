@@ -98,21 +98,34 @@ static void open_sender(sender *s, const ps_codec *codec, const double *wraps)
     memcpy(s->params.v + codec->own, wraps, PS_WRAP_COUNT * sizeof *wraps);
 }
 
-static void send_round(sender *s, uint64_t round)
+/* Returns the codec that the receiver decodes with. */
+static Psgd__V1__Encoding__CodecCase send_round(sender *s, uint64_t round)
 {
-    static float x[PS_CODEC_VALUES];
+    static float x[PS_CODEC_VALUES], sent[PS_CODEC_VALUES], other[PS_CODEC_VALUES];
     static uint8_t bytes[PS_CODEC_ROOM];
-    ps_encoding head;
+    ps_encoding head, other_head;
+    ps_status st;
+    size_t len;
 
     for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
         x[i] = i % 5 == round % 5 ? -0.0f : (float)ps_draw_normal(round, i);
     }
     ps_feedback_carry(s->codec, &s->params, s->state, x, PS_CODEC_VALUES);
-    ps_feedback_encode(s->codec, &s->params, s->state, round, 0, x, PS_CODEC_VALUES, bytes, &head);
+    len = ps_feedback_encode(s->codec, &s->params, s->state, round, 5, x, PS_CODEC_VALUES, bytes,
+                             &head);
+    assert_int_equal(len, head.msg.payload_bytes);
+    assert_int_equal(head.msg.slice, 5);
+    st = ps_codec_decode(s->codec, &head.msg, bytes, len, PS_INTO_SET, sent, PS_CODEC_VALUES);
+    assert_string_equal(st.text, "");
+    ps_codec_encode(s->codec, &s->params, round, 5, x, PS_CODEC_VALUES, bytes, &other_head);
+    ps_codec_decode_own(&other_head.msg, bytes, other, PS_CODEC_VALUES);
+    assert_memory_equal(sent, other, sizeof sent);
+    return head.msg.codec_case;
 }
 
 /* What a sender keeps has the same bits with the built-in codec, with code that decodes to few
- * values, and with code that decodes to all values. */
+ * values, and with code that decodes to all values. Few values are sent as topk sends them, if no
+ * difference is kept and the code's bytes are not fewer. */
 static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
 {
     static const double wraps[][PS_WRAP_COUNT] = {
@@ -131,9 +144,13 @@ static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
         open_sender(&few, ps_script_codec(scripts[0]), wraps[i]);
         open_sender(&all, ps_script_codec(scripts[1]), wraps[i]);
         for (uint64_t round = 0; round < 5; round++) {
+            bool keeps_difference = wraps[i][PS_WRAP_DIFFERENCE] != 0;
+
             send_round(&builtin, round);
-            send_round(&few, round);
-            send_round(&all, round);
+            assert_int_equal(send_round(&few, round), keeps_difference
+                                                          ? PSGD__V1__ENCODING__CODEC_SCRIPT
+                                                          : PSGD__V1__ENCODING__CODEC_TOPK);
+            assert_int_equal(send_round(&all, round), PSGD__V1__ENCODING__CODEC_SCRIPT);
             assert_memory_equal(builtin.state, few.state, sizeof few.state);
             assert_memory_equal(builtin.state, all.state, sizeof all.state);
         }
@@ -141,6 +158,25 @@ static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
     }
     ps_script_close(scripts[0]);
     ps_script_close(scripts[1]);
+}
+
+/* Code that makes fewer bytes of few values than topk is not replaced. */
+static void test_few_bytes_of_few_values_are_sent(void **state)
+{
+    static const char text[] =
+        "return { kind = 'codec', name = 'few', bits = 32, sparse = true, keeps_zeros = true,\n"
+        "encode = function(x, params, key, out)\n"
+        "    local at = x:largest(9) out:positions(at, #x) out:f32(x:gather(at):abs():max()) end,\n"
+        "decode = function(bytes, n) local at = bytes:positions(9, n)\n"
+        "    return vec.fill(9, bytes:f32()):scatter(at, n) end }";
+    static const double wraps[PS_WRAP_COUNT] = {[PS_WRAP_FEEDBACK] = 1};
+    static sender few;
+    ps_script *script = open_text(text);
+
+    (void)state;
+    open_sender(&few, ps_script_codec(script), wraps);
+    assert_int_equal(send_round(&few, 1), PSGD__V1__ENCODING__CODEC_SCRIPT);
+    ps_script_close(script);
 }
 
 /* Of NaN the first is chosen, whatever their bits are: other processors make other bits. */
@@ -268,6 +304,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_values_are_handed_on_as_few),
         cmocka_unit_test(test_senders_keep_the_same_of_few_values_as_of_all),
+        cmocka_unit_test(test_few_bytes_of_few_values_are_sent),
         cmocka_unit_test(test_the_first_nan_is_the_largest),
         cmocka_unit_test(test_nothing_of_a_call_stays),
         cmocka_unit_test(test_positions_ascend_and_are_of_the_slice),
