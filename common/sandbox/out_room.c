@@ -38,6 +38,11 @@ void *ps_out_room_spare(size_t bytes)
     return take(bytes, room.bytes / 2);
 }
 
+void ps_out_room_end(size_t at)
+{
+    room.used = at;
+}
+
 bool ps_out_room_has(const void *p, size_t *at)
 {
     uintptr_t from = (uintptr_t)room.p, place = (uintptr_t)p;
