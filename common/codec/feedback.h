@@ -51,8 +51,8 @@ void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *st
                        size_t n);
 
 /* Encodes x, which ps_feedback_carry has prepared, like ps_codec_encode, and records what was
- * sent. The encoding may be one of topk in place of a script's (ps_codec_replace_few). A repetition with the same key and values gives the same bytes and does not change the
- * state. */
+ * sent. The encoding may be one of topk in place of a script's (ps_codec_replace_few). A repetition
+ * with the same key and values gives the same bytes and does not change the state. */
 size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float *state,
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head);
