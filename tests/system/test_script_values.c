@@ -87,7 +87,7 @@ static void test_few_values_are_handed_on_as_few(void **state)
 typedef struct sender {
     const ps_codec *codec;
     ps_params params;
-    float state[3 * PS_CODEC_VALUES];
+    float state[3 * PS_CODEC_VALUES + 2]; /* what momentum and difference together keep */
 } sender;
 
 static void open_sender(sender *s, const ps_codec *codec, const double *wraps)
@@ -96,6 +96,8 @@ static void open_sender(sender *s, const ps_codec *codec, const double *wraps)
     s->codec = codec;
     s->params = ps_params_default(codec->params);
     memcpy(s->params.v + codec->own, wraps, PS_WRAP_COUNT * sizeof *wraps);
+    assert_true(ps_feedback_floats(codec, &s->params, PS_CODEC_VALUES) <=
+                sizeof s->state / sizeof s->state[0]);
 }
 
 /* Returns the codec that the receiver decodes with. */
