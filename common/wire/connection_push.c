@@ -159,8 +159,9 @@ static bool is_to_send(const ps_connection *conn, uint32_t position)
 }
 
 /* Gives the codec, to encode together, the slices from `position` on that put_ready will put into
- * this message. Stops before a slice that might not fit into the message, or whose codec does not
- * gain by it. Sets conn->ahead to the number of slices given. */
+ * this message if they take as many bytes as last. Stops before a slice for which the message has
+ * no room then, or whose codec does not gain by it. Sets conn->ahead to the number of slices
+ * given. */
 static void encode_ahead(ps_connection *conn, const connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
