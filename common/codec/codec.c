@@ -166,10 +166,10 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
 }
 
 bool ps_codec_encode_ahead(const ps_codec *codec, const ps_params *params, uint64_t key,
-                           const float *x, size_t n)
+                           const float *x, size_t n, float **room)
 {
     return codec->ahead != NULL && ps_wrap_of(codec, params, PS_WRAP_ROWS) == 0 &&
-           codec->ahead->encode(params, key, x, n);
+           codec->ahead->encode(params, key, x, n, room);
 }
 
 bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)

@@ -60,9 +60,10 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
 /* Add a slice to those that this thread encodes or decodes together at the next ps_codec_run_ahead.
  * The arguments are those of the later call of ps_codec_encode or ps_codec_decode, which then finds
  * its result ready. Return false for most codecs, which gain nothing from it, and if the slice
- * cannot be encoded or decoded together with those that were added before. */
+ * cannot be encoded or decoded together with those that were added before. `room`, which may be
+ * NULL, is that of ps_codec_ahead: with it x gets its values before ps_codec_run_ahead too. */
 bool ps_codec_encode_ahead(const ps_codec *codec, const ps_params *params, uint64_t key,
-                           const float *x, size_t n);
+                           const float *x, size_t n, float **room);
 bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
 /* Encodes or decodes the slices that this thread has added. */
 void ps_codec_run_ahead(void);

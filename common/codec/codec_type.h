@@ -93,8 +93,9 @@ typedef enum ps_into {
 typedef struct ps_codec_ahead {
     /* Add a slice. Its memory must stay and not change until `end`, because the address tells later
      * which slice it was. Return false if the slice cannot be added to those that were added
-     * before; the caller then calls run and uses their results first. */
-    bool (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n);
+     * before; the caller then calls run and uses their results first. encode copies the values; or,
+     * if `room` is not NULL, sets *room to where the caller writes them (n) before `run`. */
+    bool (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, float **room);
     bool (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n);
     void (*run)(void);
     void (*end)(void);

@@ -106,6 +106,19 @@ PS_CLONES(add_lost, (lost, x, n), const float *restrict lost, float *restrict x,
     }
 }
 
+/* Adds what was lost to x, notes all of x as lost, and copies x to y. */
+PS_CLONES(lose_and_copy, (lost, x, y, n), float *restrict lost, float *restrict x,
+          float *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = x[i] + lost[i];
+
+        x[i] = sum;
+        y[i] = sum;
+        lost[i] = kept(sum);
+    }
+}
+
 /* Sets `lost` to what sending x has lost, if `sent` (n) is what receivers decode. */
 PS_CLONES(keep_lost, (x, sent, lost, n), const float *restrict x, const float *restrict sent,
           float *restrict lost, size_t n)
@@ -152,6 +165,18 @@ static void differ(const parts *s, double lazy, float *x, size_t n)
     s->skips[0] = s->skips[1] != 0.0f ? s->skips[0] + 1.0f : 0.0f;
 }
 
+/* Does what ps_feedback_carry does, but for what was lost. */
+static void carry_rest(const ps_codec *codec, const ps_params *params, const parts *s, float *x,
+                       size_t n)
+{
+    if (s->velocity != NULL) {
+        gather_momentum((float)ps_wrap_of(codec, params, PS_WRAP_MOMENTUM), s->velocity, x, n);
+    }
+    if (s->standing != NULL) {
+        differ(s, ps_wrap_of(codec, params, PS_WRAP_LAZY), x, n);
+    }
+}
+
 void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *state, float *x,
                        size_t n)
 {
@@ -161,14 +186,23 @@ void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *st
         return;
     }
     cut(codec, params, state, n, &s);
-    if (s.velocity != NULL) {
-        gather_momentum((float)ps_wrap_of(codec, params, PS_WRAP_MOMENTUM), s.velocity, x, n);
-    }
-    if (s.standing != NULL) {
-        differ(&s, ps_wrap_of(codec, params, PS_WRAP_LAZY), x, n);
-    }
+    carry_rest(codec, params, &s, x, n);
     if (s.lost != NULL) {
         add_lost(s.lost, x, n);
+    }
+}
+
+void ps_feedback_carry_apart(const ps_codec *codec, const ps_params *params, float *state, float *x,
+                             float *y, size_t n)
+{
+    parts s;
+
+    cut(codec, params, state, n, &s);
+    carry_rest(codec, params, &s, x, n);
+    if (s.lost != NULL) {
+        lose_and_copy(s.lost, x, y, n);
+    } else {
+        memcpy(y, x, n * sizeof *y);
     }
 }
 
@@ -204,14 +238,16 @@ static void mask_sent(const decoded *sent, float *velocity, size_t n)
     }
 }
 
-/* Does what keep_lost does. */
-static void keep_unsent(const float *x, const decoded *sent, float *lost, size_t n)
+/* Does what keep_lost does. is_noted: all of x is noted as lost already. */
+static void keep_unsent(const float *x, const decoded *sent, bool is_noted, float *lost, size_t n)
 {
     if (sent->count == n) {
         keep_lost(x, sent->values, lost, n);
         return;
     }
-    keep_all(x, lost, n);
+    if (!is_noted) {
+        keep_all(x, lost, n);
+    }
     for (size_t i = 0; i < sent->count; i++) {
         uint16_t at = sent->positions[i];
 
@@ -219,9 +255,10 @@ static void keep_unsent(const float *x, const decoded *sent, float *lost, size_t
     }
 }
 
-size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float *state,
-                          uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
-                          ps_encoding *head)
+/* Does what ps_feedback_encode does. is_noted: all of x is noted as lost already. */
+static size_t encode(const ps_codec *codec, const ps_params *params, float *state, bool is_noted,
+                     uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
+                     ps_encoding *head)
 {
     decoded sent;
     size_t bytes;
@@ -250,9 +287,23 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
         mask_sent(&sent, s.velocity, n);
     }
     if (s.lost != NULL) {
-        keep_unsent(x, &sent, s.lost, n);
+        keep_unsent(x, &sent, is_noted, s.lost, n);
     }
     return ps_codec_replace_few(head, sent.values, sent.positions, n, sent.count, out);
+}
+
+size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float *state,
+                          uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
+                          ps_encoding *head)
+{
+    return encode(codec, params, state, false, key, slice, x, n, out, head);
+}
+
+size_t ps_feedback_encode_apart(const ps_codec *codec, const ps_params *params, float *state,
+                                uint64_t key, uint32_t slice, const float *x, size_t n,
+                                uint8_t *out, ps_encoding *head)
+{
+    return encode(codec, params, state, true, key, slice, x, n, out, head);
 }
 
 void ps_feedback_keep(const ps_codec *codec, const ps_params *params, float *state, const float *x,

@@ -129,7 +129,7 @@ static bool give(ps_mesh_machine *m, mesh_deed *deed, float *room)
         return ps_codec_decode_ahead(&deed->packet->head.msg, deed->packet->bytes, n);
     }
     carry(m, deed, room);
-    return ps_codec_encode_ahead(c->codec, &c->params, key_of(m, deed), deed->x, n);
+    return ps_codec_encode_ahead(c->codec, &c->params, key_of(m, deed), deed->x, n, NULL);
 }
 
 /* Does the first deeds that are put off, as many as go together; at least one. */

@@ -248,12 +248,17 @@ static size_t unit_of(const ps_script_value *a)
                                             : 1;
 }
 
+/* Returns the bytes that an argument takes in the shared memory besides its ps_sandbox_value. */
+static size_t bytes_of(const ps_script_value *a)
+{
+    return a->in != NULL || a->room != NULL ? (size_t)a->count * unit_of(a) : 0;
+}
+
 /* Returns whether arguments fit into the shared memory from argument `first` and byte `at` on. */
 static bool fits(size_t first, size_t at, const ps_script_value *arguments, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        at += (arguments[i].in != NULL ? (size_t)arguments[i].count * unit_of(&arguments[i]) : 0) +
-              64;
+        at += bytes_of(&arguments[i]) + 64;
     }
     return first + count <= PS_SANDBOX_ARGUMENTS && at <= PS_SANDBOX_ROOM;
 }
@@ -266,18 +271,21 @@ bool ps_script_put_arguments(ps_sandbox_memory *shared, size_t first, size_t *at
     }
     for (size_t i = 0; i < count; i++) {
         const ps_script_value *a = &arguments[i];
-        size_t unit = unit_of(a);
         ps_sandbox_value v = {.kind = a->kind, .count = a->count};
 
         if (a->kind == PS_SANDBOX_NUMBER) {
             v.as.number = a->number;
-        } else if (a->in == NULL) {
+        } else if (a->in == NULL && a->room == NULL) {
             v.as.integer = a->integer;
         } else {
             *at = (*at + 63) / 64 * 64;
             v.at = (uint32_t)*at;
-            copy(shared->in + *at, a->in, a->count * unit);
-            *at += a->count * unit;
+            if (a->in != NULL) {
+                copy(shared->in + *at, a->in, bytes_of(a));
+            } else {
+                *a->room = (float *)(void *)(shared->in + *at);
+            }
+            *at += bytes_of(a);
         }
         shared->arguments[first + i] = v;
     }

@@ -100,7 +100,10 @@ typedef struct ps_script_value {
     double number;
     int64_t integer;
     const void *in; /* of an argument: its elements or bytes */
-    void *out;      /* of a result: room for `count` elements or bytes, the caller's */
+    /* of an argument that is a vector without `in`: becomes where the caller writes its values
+     * before the call */
+    float **room;
+    void *out; /* of a result: room for `count` elements or bytes, the caller's */
     /* of a result that is a vector: room for PS_SANDBOX_SPARSE_MAX positions. If the vector is
      * sparse, `integer` becomes the number of values that are given, `out` gets these and
      * `positions` their positions, ascending, and `kind` becomes PS_SANDBOX_SPARSE. NULL: `out`

@@ -150,12 +150,17 @@ static ps_status decode_few(const Psgd__V1__Encoding *head, const uint8_t *in, s
 
 /* ---- Slices that are encoded or decoded together ---- */
 
-static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, size_t n)
+static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, size_t n,
+                         float **room)
 {
     ps_script *script = ps_script_of_params(params);
     ps_script_value arguments[ENCODE_ARGUMENTS];
 
     encode_arguments(ps_script_about_of(script), params, key, x, n, arguments);
+    if (room != NULL) {
+        arguments[0].in = NULL;
+        arguments[0].room = room;
+    }
     return n > 0 &&
            ps_script_ahead_add(
                script, ps_feedback_decodes(ps_script_codec(script), params) ? NULL : "encode",

@@ -89,7 +89,7 @@ bool shard_encode_ahead(ps_store *store, const shard_slice *slice, const float *
     /* All slices with feedback are encoded from the same memory, the scratch: the key tells them
      * apart. */
     return ps_codec_encode_ahead(conf->down, &conf->down_params, key, carry(store, slice, w),
-                                 conf->n);
+                                 conf->n, NULL);
 }
 
 size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w, uint64_t key,

@@ -67,15 +67,23 @@ static size_t size_matrix(const ps_coder *coder, uint32_t part, uint32_t slice)
                : 0;
 }
 
+/* Whether the state of a slice was added to its gradient in this contribution. */
+enum { NOT_CARRIED, CARRIED, CARRIED_APART /* by ps_feedback_carry_apart */ };
+
+static bool is_to_carry(const ps_coder *coder, uint32_t slice)
+{
+    return coder->kept_of[slice] != NULL && coder->carried[slice] == NOT_CARRIED;
+}
+
 /* Adds the state of the slice to its gradient x (n), once in a contribution. */
 static void carry(ps_coder *coder, uint32_t slice, float *x)
 {
-    if (coder->kept_of[slice] != NULL && !coder->is_carried[slice]) {
+    if (is_to_carry(coder, slice)) {
         const ps_codec_choice *up = up_of(coder->plan, slice);
 
         ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
                           coder->plan->layout.slices[slice].n);
-        coder->is_carried[slice] = true;
+        coder->carried[slice] = CARRIED;
     }
 }
 
@@ -94,8 +102,9 @@ static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_
 
     (void)part;
     carry(coder, slice, x);
-    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
-                              plan->layout.slices[slice].n, out, head);
+    return (coder->carried[slice] == CARRIED_APART ? ps_feedback_encode_apart : ps_feedback_encode)(
+        up->codec, &up->params, coder->kept_of[slice], key, slice, x, plan->layout.slices[slice].n,
+        out, head);
 }
 
 /* Returns the low-rank factors of variable v's gradient x in this contribution. The contribution's
@@ -167,7 +176,7 @@ void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *pla
 
     *coder = (ps_coder){.plan = plan, .placement = placement, .rank = rank};
     coder->kept_of = ps_xcalloc(count + 1, sizeof *coder->kept_of);
-    coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
+    coder->carried = ps_xcalloc(count + 1, sizeof *coder->carried);
     coder->factors = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->factors);
     coder->is_factored = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->is_factored);
     for (uint32_t s = 0; s < count; s++) {
@@ -195,7 +204,7 @@ void ps_coder_fini(ps_coder *coder)
     free(coder->is_factored);
     free(coder->kept);
     free(coder->kept_of);
-    free(coder->is_carried);
+    free(coder->carried);
 }
 
 size_t ps_coder_memory(const ps_coder *coder)
@@ -242,7 +251,7 @@ void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in)
 
 void ps_coder_begin(ps_coder *coder)
 {
-    memset(coder->is_carried, 0, coder->plan->layout.slice_count);
+    memset(coder->carried, NOT_CARRIED, coder->plan->layout.slice_count);
     memset(coder->is_factored, 0, coder->plan->layout.variable_count);
 }
 
@@ -282,14 +291,20 @@ bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     uint32_t contributor = plan->update->per_block ? block : coder->rank;
+    bool carries = is_to_carry(coder, slice);
+    size_t n = plan->layout.slices[slice].n;
+    float *copy;
 
-    if (kind_of(plan, slice) != &run) {
+    if (kind_of(plan, slice) != &run ||
+        !ps_codec_encode_ahead(up->codec, &up->params, key_of_run(coder, slice, clock, contributor),
+                               x, n, carries ? &copy : NULL)) {
         return false;
     }
-    carry(coder, slice, x);
-    return ps_codec_encode_ahead(up->codec, &up->params,
-                                 key_of_run(coder, slice, clock, contributor), x,
-                                 plan->layout.slices[slice].n);
+    if (carries) {
+        ps_feedback_carry_apart(up->codec, &up->params, coder->kept_of[slice], x, copy, n);
+        coder->carried[slice] = CARRIED_APART;
+    }
+    return true;
 }
 
 size_t ps_coder_decode_ahead(const ps_layout *layout, Psgd__V1__Encoding *const *heads,

@@ -27,8 +27,8 @@ typedef struct ps_coder {
     float *kept;                   /* memory of all states; NULL: no slice has a state */
     /* (slice_count): the state of each slice, within `kept`; NULL: it has none */
     float **kept_of;
-    /* (slice_count): the slice's state was added to its gradient in this contribution */
-    uint8_t *is_carried;
+    /* (slice_count): whether the slice's state was added to its gradient in this contribution */
+    uint8_t *carried;
     /* (variable_count): factors of the variables that are sent whole; zeros for others */
     ps_factors *factors;
     uint8_t *is_factored; /* (variable_count): the factors were computed for this contribution */

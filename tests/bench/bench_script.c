@@ -45,7 +45,8 @@ static double measure(const ps_codec *codec, bool decodes, uint64_t together)
     for (uint64_t key = 0; key < CALLS; key += together) {
         for (uint64_t i = 0; i < together && together > 1; i++) {
             (void)(decodes ? ps_codec_decode_ahead(&head.msg, bytes, PS_CODEC_VALUES)
-                           : ps_codec_encode_ahead(codec, &params, key + i, x[i], PS_CODEC_VALUES));
+                           : ps_codec_encode_ahead(codec, &params, key + i, x[i], PS_CODEC_VALUES,
+                                                   NULL));
         }
         ps_codec_run_ahead();
         for (uint64_t i = 0; i < together && decodes; i++) {

@@ -140,12 +140,12 @@ static void test_calls_that_are_made_together_give_the_same(void **state)
         fill(x[i], OF_EACH, i);
         bytes[i] = ps_codec_encode(codec, &params, i, 3, x[i], OF_EACH, alone[i], &heads[i]);
     }
-    while (ps_codec_encode_ahead(codec, &params, added, x[added], OF_EACH)) {
+    while (ps_codec_encode_ahead(codec, &params, added, x[added], OF_EACH, NULL)) {
         added++;
     }
     assert_int_equal(added, PS_SANDBOX_TOGETHER);
     ps_codec_run_ahead();
-    assert_false(ps_codec_encode_ahead(codec, &params, added, x[added], OF_EACH));
+    assert_false(ps_codec_encode_ahead(codec, &params, added, x[added], OF_EACH, NULL));
     for (size_t i = SOME; i-- > 0;) {
         assert_int_equal(ps_codec_encode(codec, &params, i, 3, x[i], OF_EACH, other, &head),
                          bytes[i]);
@@ -219,7 +219,7 @@ static void test_a_round_trip_gives_the_values_that_receivers_decode(void **stat
         params.v[ps_param_find(codec->params, "error_feedback")] = 1;
         for (uint64_t i = 0; i < PS_SANDBOX_TOGETHER; i++) {
             fill(x[i], PS_CODEC_VALUES, i);
-            assert_true(ps_codec_encode_ahead(codec, &params, i, x[i], PS_CODEC_VALUES));
+            assert_true(ps_codec_encode_ahead(codec, &params, i, x[i], PS_CODEC_VALUES, NULL));
         }
         ps_codec_run_ahead();
         for (uint64_t i = 0; i < PS_SANDBOX_TOGETHER; i++) {
@@ -262,7 +262,7 @@ static void test_a_round_trip_fails_with_the_function_that_failed(void **state)
 
     (void)state;
     params.v[ps_param_find(codec->params, "error_feedback")] = 1;
-    assert_true(ps_codec_encode_ahead(codec, &params, 9, x, OF_EACH)); /* no bytes: zeros */
+    assert_true(ps_codec_encode_ahead(codec, &params, 9, x, OF_EACH, NULL)); /* no bytes: zeros */
     ps_codec_run_ahead();
     assert_int_equal(ps_codec_encode(codec, &params, 9, 0, x, OF_EACH, bytes, &head), 0);
     ps_codec_decode_own(&head.msg, bytes, y, OF_EACH);
@@ -270,7 +270,7 @@ static void test_a_round_trip_fails_with_the_function_that_failed(void **state)
     ps_codec_end_ahead();
     st = ps_script_failure(script);
     assert_string_equal(st.text, "");
-    assert_true(ps_codec_encode_ahead(codec, &params, 1, x, OF_EACH));
+    assert_true(ps_codec_encode_ahead(codec, &params, 1, x, OF_EACH, NULL));
     ps_codec_run_ahead();
     st = ps_script_failure(script);
     assert_non_null(strstr(st.text, "back.lua: decode: code:3: no way back"));
@@ -297,7 +297,7 @@ static void test_calls_that_are_made_together_fail_together(void **state)
     (void)state;
     params = ps_params_default(ps_script_codec(script)->params);
     for (uint64_t key = 0; key < 4; key++) {
-        assert_true(ps_codec_encode_ahead(ps_script_codec(script), &params, key, x, OF_EACH));
+        assert_true(ps_codec_encode_ahead(ps_script_codec(script), &params, key, x, OF_EACH, NULL));
     }
     ps_codec_run_ahead();
     assert_int_equal(
@@ -349,7 +349,7 @@ static void *call_often(void *arg)
         ps_status st;
 
         if (i % 3 == 1) {
-            ps_codec_encode_ahead(codec, &params, 5, x, OF_EACH);
+            ps_codec_encode_ahead(codec, &params, 5, x, OF_EACH, NULL);
             ps_codec_run_ahead();
         }
         len = ps_codec_encode(codec, &params, 5, 0, x, OF_EACH, i == 0 ? first : bytes, &head);
@@ -404,7 +404,7 @@ static void test_a_thread_does_not_wait_for_its_own_sandbox(void **state)
     (void)state;
     fill(x, OF_EACH, 2);
     n = ps_codec_encode(codec, &params, 7, 0, x, OF_EACH, before, &head);
-    assert_true(ps_codec_encode_ahead(codec, &params, 7, x, OF_EACH));
+    assert_true(ps_codec_encode_ahead(codec, &params, 7, x, OF_EACH, NULL));
     ps_codec_run_ahead();
     st = ps_codec_decode(codec, &head.msg, before, n, PS_INTO_SET, y, OF_EACH);
     assert_string_equal(st.text, "");

@@ -87,17 +87,37 @@ static void test_few_values_are_handed_on_as_few(void **state)
 typedef struct sender {
     const ps_codec *codec;
     ps_params params;
+    bool is_apart;                        /* its codec reads a copy of the values */
     float state[3 * PS_CODEC_VALUES + 2]; /* what momentum and difference together keep */
 } sender;
 
-static void open_sender(sender *s, const ps_codec *codec, const double *wraps)
+static void open_sender(sender *s, const ps_codec *codec, const double *wraps, bool is_apart)
 {
     memset(s, 0, sizeof *s);
+    s->is_apart = is_apart;
     s->codec = codec;
     s->params = ps_params_default(codec->params);
     memcpy(s->params.v + codec->own, wraps, PS_WRAP_COUNT * sizeof *wraps);
     assert_true(ps_feedback_floats(codec, &s->params, PS_CODEC_VALUES) <=
                 sizeof s->state / sizeof s->state[0]);
+}
+
+/* Encodes x, whose copy for a codec apart is filled in as it is for code. */
+static size_t encode_apart(sender *s, uint64_t round, float *x, uint8_t *bytes, ps_encoding *head)
+{
+    float *copy;
+    size_t len;
+
+    assert_true(ps_codec_encode_ahead(s->codec, &s->params, round, x, PS_CODEC_VALUES, &copy));
+    ps_feedback_carry_apart(s->codec, &s->params, s->state, x, copy, PS_CODEC_VALUES);
+    assert_memory_equal(x, copy, PS_CODEC_VALUES * sizeof *x);
+    ps_codec_run_ahead();
+    for (int i = 0; i < 2; i++) { /* a repetition, which the sandbox is asked for again */
+        len = ps_feedback_encode_apart(s->codec, &s->params, s->state, round, 5, x, PS_CODEC_VALUES,
+                                       bytes, head);
+        ps_codec_end_ahead();
+    }
+    return len;
 }
 
 /* Returns the codec that the receiver decodes with. */
@@ -112,9 +132,13 @@ static Psgd__V1__Encoding__CodecCase send_round(sender *s, uint64_t round)
     for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
         x[i] = i % 5 == round % 5 ? -0.0f : (float)ps_draw_normal(round, i);
     }
-    ps_feedback_carry(s->codec, &s->params, s->state, x, PS_CODEC_VALUES);
-    len = ps_feedback_encode(s->codec, &s->params, s->state, round, 5, x, PS_CODEC_VALUES, bytes,
-                             &head);
+    if (s->is_apart) {
+        len = encode_apart(s, round, x, bytes, &head);
+    } else {
+        ps_feedback_carry(s->codec, &s->params, s->state, x, PS_CODEC_VALUES);
+        len = ps_feedback_encode(s->codec, &s->params, s->state, round, 5, x, PS_CODEC_VALUES,
+                                 bytes, &head);
+    }
     assert_int_equal(len, head.msg.payload_bytes);
     assert_int_equal(head.msg.slice, 5);
     st = ps_codec_decode(s->codec, &head.msg, bytes, len, PS_INTO_SET, sent, PS_CODEC_VALUES);
@@ -126,8 +150,8 @@ static Psgd__V1__Encoding__CodecCase send_round(sender *s, uint64_t round)
 }
 
 /* What a sender keeps has the same bits with the built-in codec, with code that decodes to few
- * values, and with code that decodes to all values. Few values are sent as topk sends them, if no
- * difference is kept and the code's bytes are not fewer. */
+ * values, and with code that decodes to all values, of the values or of a copy. Few values are sent
+ * as topk sends them, if no difference is kept and the code's bytes are not fewer. */
 static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
 {
     static const double wraps[][PS_WRAP_COUNT] = {
@@ -136,15 +160,17 @@ static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
         {[PS_WRAP_FEEDBACK] = 1, [PS_WRAP_MOMENTUM] = 0.9},
         {[PS_WRAP_DIFFERENCE] = 1, [PS_WRAP_MOMENTUM] = 0.9},
     };
-    static sender builtin, few, all;
+    static sender builtin, few, all, few_apart, all_apart;
     ps_script *scripts[] = {open_text(SENDS_LARGEST("math.ceil(0.01 * #x)", "")),
                             open_text(SENDS_LARGEST("math.ceil(0.01 * #x)", " + 0"))};
 
     (void)state;
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++) {
-        open_sender(&builtin, ps_codec_find("topk"), wraps[i]);
-        open_sender(&few, ps_script_codec(scripts[0]), wraps[i]);
-        open_sender(&all, ps_script_codec(scripts[1]), wraps[i]);
+        open_sender(&builtin, ps_codec_find("topk"), wraps[i], false);
+        open_sender(&few, ps_script_codec(scripts[0]), wraps[i], false);
+        open_sender(&all, ps_script_codec(scripts[1]), wraps[i], false);
+        open_sender(&few_apart, ps_script_codec(scripts[0]), wraps[i], true);
+        open_sender(&all_apart, ps_script_codec(scripts[1]), wraps[i], true);
         for (uint64_t round = 0; round < 5; round++) {
             bool keeps_difference = wraps[i][PS_WRAP_DIFFERENCE] != 0;
 
@@ -154,7 +180,13 @@ static void test_senders_keep_the_same_of_few_values_as_of_all(void **state)
                                                           : PSGD__V1__ENCODING__CODEC_TOPK);
             assert_int_equal(send_round(&all, round), PSGD__V1__ENCODING__CODEC_SCRIPT);
             assert_memory_equal(builtin.state, few.state, sizeof few.state);
+            assert_int_equal(send_round(&few_apart, round), keeps_difference
+                                                                ? PSGD__V1__ENCODING__CODEC_SCRIPT
+                                                                : PSGD__V1__ENCODING__CODEC_TOPK);
+            assert_int_equal(send_round(&all_apart, round), PSGD__V1__ENCODING__CODEC_SCRIPT);
             assert_memory_equal(builtin.state, all.state, sizeof all.state);
+            assert_memory_equal(builtin.state, few_apart.state, sizeof all.state);
+            assert_memory_equal(builtin.state, all_apart.state, sizeof all.state);
         }
         assert_true(builtin.state[1] != 0);
     }
@@ -176,7 +208,7 @@ static void test_few_bytes_of_few_values_are_sent(void **state)
     ps_script *script = open_text(text);
 
     (void)state;
-    open_sender(&few, ps_script_codec(script), wraps);
+    open_sender(&few, ps_script_codec(script), wraps, false);
     assert_int_equal(send_round(&few, 1), PSGD__V1__ENCODING__CODEC_SCRIPT);
     ps_script_close(script);
 }

@@ -79,9 +79,10 @@ static bool take_four(void)
     return ++given % 5 != 0;
 }
 
-static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, size_t n)
+static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, size_t n,
+                         float **room)
 {
-    (void)params, (void)key, (void)x, (void)n;
+    (void)params, (void)key, (void)x, (void)n, (void)room;
     return take_four();
 }
 
@@ -123,9 +124,9 @@ static void what_is_put_off_has_the_same_bits(void **state)
 }
 
 /* Takes no cell in addition to others, so each of those put off is done for itself. */
-static bool take_none(const ps_params *params, uint64_t key, const float *x, size_t n)
+static bool take_none(const ps_params *params, uint64_t key, const float *x, size_t n, float **room)
 {
-    (void)params, (void)key, (void)x, (void)n;
+    (void)params, (void)key, (void)x, (void)n, (void)room;
     given++;
     return false;
 }

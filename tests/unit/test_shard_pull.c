@@ -385,9 +385,9 @@ static struct {
     bool is_run;
 } together;
 
-static bool add_slice(const ps_params *params, uint64_t key, const float *x, size_t n)
+static bool add_slice(const ps_params *params, uint64_t key, const float *x, size_t n, float **room)
 {
-    (void)params;
+    (void)params, (void)room;
     if (together.is_run || together.count == TOGETHER || n == 0) {
         return false;
     }
