@@ -183,6 +183,46 @@ static int read_positions(lua_State *lua)
     return 1;
 }
 
+/* out:sparse(x, at): writes the number of positions, in two bytes, the positions as write_positions
+ * does, and the values of x there. */
+static int write_sparse(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 2);
+    const ps_positions *at = ps_positions_at(lua, 3);
+    uint8_t *out;
+
+    luaL_argcheck(lua, x->n <= PS_CODEC_VALUES, 2, "has more than 16384 values");
+    luaL_argcheck(lua, at->n == 0 || at->p[at->n - 1] < x->n, 3, "has a position behind the end");
+    out = append(lua, 2 + ps_sparse_bytes(x->n, at->n));
+    out[0] = (uint8_t)at->n;
+    out[1] = (uint8_t)(at->n >> 8);
+    out += 2 + ps_positions_write(at->p, x->n, at->n, out + 2);
+    for (size_t i = 0; i < at->n; i++) {
+        float value = x->p[at->p[i]];
+
+        value = isnan(value) ? NAN : value;
+        memcpy(out + i * sizeof value, &value, sizeof value);
+    }
+    return 0;
+}
+
+/* in:sparse(n): reads what write_sparse has written; pushes n values, 0 but for those. */
+static int read_sparse(lua_State *lua)
+{
+    size_t n = ps_count_at(lua, 2, PS_CODEC_VALUES);
+    const uint8_t *in = take(lua, 2);
+    size_t k = in[0] | (size_t)in[1] << 8;
+    uint16_t room[PS_CODEC_VALUES];
+
+    if (k > n || !ps_positions_read(take(lua, ps_positions_bytes(n, k)), n, k, room)) {
+        return luaL_error(lua, "these bytes are not %I ascending positions below %I",
+                          (lua_Integer)k, (lua_Integer)n);
+    }
+    in = take(lua, k * sizeof(float));
+    ps_vector_scatter(lua, in, room, k, n);
+    return 1;
+}
+
 /* ---- Codes ---- */
 
 static unsigned bits_at(lua_State *lua, int index)
@@ -268,24 +308,14 @@ static int writer_length(lua_State *lua)
 }
 
 static const luaL_Reg reads[] = {
-    {"f32", read_f32},
-    {"floats", read_floats},
-    {"halves", read_halves},
-    {"signs", read_signs},
-    {"positions", read_positions},
-    {"codes", read_codes},
-    {"huffman", read_huffman},
-    {NULL, NULL},
+    {"f32", read_f32},     {"floats", read_floats},       {"halves", read_halves},
+    {"signs", read_signs}, {"positions", read_positions}, {"sparse", read_sparse},
+    {"codes", read_codes}, {"huffman", read_huffman},     {NULL, NULL},
 };
 static const luaL_Reg writes[] = {
-    {"f32", write_f32},
-    {"floats", write_floats},
-    {"halves", write_halves},
-    {"signs", write_signs},
-    {"positions", write_positions},
-    {"codes", write_codes},
-    {"huffman", write_huffman},
-    {NULL, NULL},
+    {"f32", write_f32},     {"floats", write_floats},       {"halves", write_halves},
+    {"signs", write_signs}, {"positions", write_positions}, {"sparse", write_sparse},
+    {"codes", write_codes}, {"huffman", write_huffman},     {NULL, NULL},
 };
 static const luaL_Reg reader_events[] = {{"__len", reader_length}, {NULL, NULL}};
 static const luaL_Reg writer_events[] = {{"__len", writer_length}, {NULL, NULL}};

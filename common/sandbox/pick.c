@@ -148,19 +148,10 @@ static int vector_scatter(lua_State *lua)
     const ps_vector *x = ps_vector_at(lua, 1);
     const ps_positions *at = ps_positions_at(lua, 2);
     size_t n = ps_count_at(lua, 3, PS_VECTOR_VALUES);
-    float *z;
 
     luaL_argcheck(lua, x->n == at->n, 2, "has another length");
     luaL_argcheck(lua, at->n == 0 || at->p[at->n - 1] < n, 2, "has a position behind the end");
-    if (n <= PS_SANDBOX_SPARSE_VALUES && at->n <= n / 2) {
-        ps_vector_sparse(lua, x->p, at->p, at->n, n);
-        return 1;
-    }
-    z = ps_vector_new(lua, n);
-    memset(z, 0, n * sizeof *z);
-    for (size_t i = 0; i < at->n; i++) {
-        z[at->p[i]] = x->p[i];
-    }
+    ps_vector_scatter(lua, x->p, at->p, at->n, n);
     return 1;
 }
 

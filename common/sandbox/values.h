@@ -61,9 +61,9 @@ void *ps_value_new(lua_State *lua, const char *type, size_t bytes, int user_valu
 void *ps_value_at(lua_State *lua, int index, const char *type);
 /* Pushes a new vector whose n values the caller writes. Raises an error above PS_VECTOR_VALUES. */
 float *ps_vector_new(lua_State *lua, size_t n);
-/* Pushes a vector of n values, PS_SANDBOX_SPARSE_VALUES at most, that are x at the ascending
- * positions (k), and else 0; k <= n / 2. */
-void ps_vector_sparse(lua_State *lua, const float *x, const uint16_t *at, size_t k, size_t n);
+/* Pushes a vector of n values that are x, k float32 of any alignment, at the ascending positions
+ * (k), and else 0. */
+void ps_vector_scatter(lua_State *lua, const void *x, const uint16_t *at, size_t k, size_t n);
 /* Returns the vector at `index` if it is sparse and its values were not formed, else NULL. */
 const ps_vector *ps_vector_sparse_at(lua_State *lua, int index);
 /* Returns the positions of a sparse vector. */

@@ -8,6 +8,7 @@
 #include "common/codec/kernels.h"
 #include "common/sandbox/out_room.h"
 #include "common/sandbox/values.h"
+#include "common/script/sandbox_protocol.h"
 
 #include <float.h>
 #include <lauxlib.h>
@@ -98,13 +99,23 @@ void ps_push_settled(lua_State *lua, double x)
     lua_pushnumber(lua, isnan(x) ? (lua_Number)NAN : x);
 }
 
-void ps_vector_sparse(lua_State *lua, const float *x, const uint16_t *at, size_t k, size_t n)
+void ps_vector_scatter(lua_State *lua, const void *x, const uint16_t *at, size_t k, size_t n)
 {
-    ps_vector *v = ps_value_new(lua, ps_type_vector, sizeof *v + k * (sizeof *x + sizeof *at), 1);
+    if (n <= PS_SANDBOX_SPARSE_VALUES && k <= n / 2) {
+        ps_vector *v =
+            ps_value_new(lua, ps_type_vector, sizeof *v + k * (sizeof(float) + sizeof *at), 1);
 
-    *v = (ps_vector){.type = v->type, .n = n, .kept = (uint32_t)k};
-    memcpy(v->own, x, k * sizeof *x);
-    memcpy(v->own + k, at, k * sizeof *at);
+        *v = (ps_vector){.type = v->type, .n = n, .kept = (uint32_t)k};
+        memcpy(v->own, x, k * sizeof(float));
+        memcpy(v->own + k, at, k * sizeof *at);
+    } else {
+        float *z = ps_vector_new(lua, n);
+
+        memset(z, 0, n * sizeof *z);
+        for (size_t i = 0; i < k; i++) {
+            memcpy(&z[at[i]], (const uint8_t *)x + i * sizeof *z, sizeof *z);
+        }
+    }
 }
 
 const uint16_t *ps_vector_positions(const ps_vector *v)

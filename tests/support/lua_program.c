@@ -172,7 +172,7 @@ static const char *const methods[] = {
     "round",  "exp",      "log",        "largest", "above",  "gather",  "levels",  "scatter",
     "grid",   "grid_fit", "rep",        "sub",     "format", "gsub",    "byte",    NULL};
 static const char *const reads[] = {"f32",     "floats", "halves", "signs", "positions", "codes",
-                                    "huffman", "u8",     "u16",    "u32",   NULL};
+                                    "huffman", "u8",     "u16",    "u32",   "sparse",    NULL};
 static const char *const binaries[] = {"+",  "-",  "*", "/",  "//", "%",  "^",   "..",
                                        "==", "~=", "<", "<=", ">",  ">=", "and", "or",
                                        "&",  "|",  "~", "<<", ">>", NULL};
@@ -195,6 +195,7 @@ static const char *const plausible[] = {"x:largest(%s)",
                                         "out:halves(v)",
                                         "out:signs(x)",
                                         "out:positions(at, %s)",
+                                        "out:sparse(x, at)",
                                         "out:codes(q, %s)",
                                         "out:huffman(q, %s, %s)",
                                         "out:u8(%s)",
@@ -204,6 +205,7 @@ static const char *const plausible[] = {"x:largest(%s)",
                                         "inn:halves(%s)",
                                         "inn:signs(%s, %s, %s)",
                                         "inn:positions(%s, %s)",
+                                        "inn:sparse(%s)",
                                         "inn:codes(%s, %s)",
                                         "inn:huffman(%s, %s)",
                                         "inn:u16()",

@@ -236,6 +236,61 @@ static void test_the_first_nan_is_the_largest(void **state)
     ps_script_close(script);
 }
 
+/* Encodes x (n) with the codec of `text` to `bytes`, decodes that to y, and returns its length. */
+static size_t there_and_back(const char *text, const float *x, size_t n, uint8_t *bytes, float *y)
+{
+    ps_script *script = open_text(text);
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    ps_encoding head;
+    size_t len = ps_codec_encode(codec, &params, 1, 0, x, n, bytes, &head);
+    ps_status st = ps_codec_decode(codec, &head.msg, bytes, len, PS_INTO_SET, y, n);
+
+    assert_string_equal(st.text, "");
+    ps_script_close(script);
+    return len;
+}
+
+/* out:sparse and bytes:sparse do what number, positions and values one by one do, for few values,
+ * for so many that receivers get all, for those of a vector that is sparse itself, and for NaN. */
+static void test_sparse_is_number_positions_and_values(void **state)
+{
+#define SPARSE(count, of)                                                                          \
+    "return { kind = 'codec', name = 'few', bits = 32, sparse = true, keeps_zeros = true,\n"       \
+    "encode = function(x, params, key, out) local at = x:largest(" count ")\n"                     \
+    "    out:sparse(" of ", at) end,\n"                                                            \
+    "decode = function(bytes, n) return bytes:sparse(n) end }"
+    static const struct {
+        const char *one_by_one, *sparse;
+    } pairs[] = {
+        {SENDS_LARGEST("#x // 100 + 1", ""), SPARSE("#x // 100 + 1", "x")},
+        {SENDS_LARGEST("#x // 2", ""), SPARSE("#x // 2", "x:gather(at):scatter(at, #x)")},
+        {SENDS_LARGEST("#x // 2 + 1", ""), SPARSE("#x // 2 + 1", "x")},
+        {SENDS_LARGEST("#x", ""), SPARSE("#x", "x")},
+        {SENDS_LARGEST("0", ""), SPARSE("0", "x")},
+    };
+    static const uint32_t nan_bits = 0xffc00123u;
+    static float x[PS_CODEC_VALUES], y[PS_CODEC_VALUES], z[PS_CODEC_VALUES];
+    static uint8_t bytes[PS_CODEC_ROOM], other[PS_CODEC_ROOM];
+    static const size_t lengths[] = {1, 9, 16383, PS_CODEC_VALUES};
+
+    (void)state;
+    for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
+        x[i] = (float)ps_draw_normal(5, i);
+    }
+    memcpy(&x[0], &nan_bits, sizeof x[0]);
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+            size_t n = lengths[l], len = there_and_back(pairs[i].one_by_one, x, n, bytes, y);
+
+            assert_int_equal(there_and_back(pairs[i].sparse, x, n, other, z), len);
+            assert_memory_equal(bytes, other, len);
+            assert_memory_equal(y, z, n * sizeof y[0]);
+        }
+    }
+#undef SPARSE
+}
+
 /* A function that gives itself other globals has the library again in the next call, and so has the
  * other function; locals of the file are new in each call. */
 static void test_nothing_of_a_call_stays(void **state)
@@ -340,6 +395,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_senders_keep_the_same_of_few_values_as_of_all),
         cmocka_unit_test(test_few_bytes_of_few_values_are_sent),
         cmocka_unit_test(test_the_first_nan_is_the_largest),
+        cmocka_unit_test(test_sparse_is_number_positions_and_values),
         cmocka_unit_test(test_nothing_of_a_call_stays),
         cmocka_unit_test(test_positions_ascend_and_are_of_the_slice),
     };

@@ -10,14 +10,9 @@ return {
     sparse = true,
     keeps_zeros = true,
     encode = function(x, params, key, out)
-        local at = x:largest(math.ceil(params.fraction * #x))
-        out:u16(#at)
-        out:positions(at, #x)
-        out:floats(x:gather(at))
+        out:sparse(x, x:largest(math.ceil(params.fraction * #x)))
     end,
     decode = function(bytes, n)
-        local k = bytes:u16()
-        local at = bytes:positions(k, n)
-        return bytes:floats(k):scatter(at, n)
+        return bytes:sparse(n)
     end,
 }
