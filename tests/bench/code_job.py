@@ -8,18 +8,22 @@ A cluster may be slower than an equal one by some hundredths as long as it lives
 are several runs with new clusters, and in turn the one and the other codec is first. Printed are the medians of the
 steps a second of all windows; the median of the ratios of neighbouring windows of each run, from least to greatest;
 and the geometric mean of these with its standard error. The models have to be equal. --same runs the built-in codec on
-both clusters: its ratio says how exact the others are."""
+both clusters: its ratio says how exact the others are. --mbit: each worker has a link of so many Mbit/s in a network
+namespace of its own (root), in place of memory that it shares with the server."""
 import argparse
 import csv
 import hashlib
 import io
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
+import slow_links  # noqa: E402
 from harness import FINAL, Cluster, job_pb2, tensors  # noqa: E402
 
 PAIRS = {
@@ -35,6 +39,7 @@ JOBS = {
 }
 STEPS = {"tutorial": 8000, "cnn": 250, "mlp": 250}
 PAUSE = 0.3  # seconds; a step that takes longer tells that the nodes were stopped during it
+INSIDE = "PSGD_CODE_JOB_NETWORK"  # in the hub's namespace: name of the network
 EDGE = 0.1  # share of a window's steps that is left out at its beginning, when caches have other things
 
 
@@ -43,7 +48,9 @@ class Side:
 
     def __init__(self, o, job, codec, code, steps):
         self.has_servers = o.exchange == "pserver"
-        self.cluster = Cluster(workers=2, pservers=int(self.has_servers))
+        network = os.environ.get(INSIDE)
+        self.cluster = Cluster(workers=2, pservers=int(self.has_servers),
+                               place=slow_links.place(network) if network else lambda name: {})
         self.cluster.wait_nodes(2 + self.has_servers)
         self.job = self.cluster.submit({
             **job, "title": "code", "seed": 3, "workers": 2, "pservers": int(self.has_servers),
@@ -110,6 +117,17 @@ def compare(o, job, codecs, steps):
     return [rates(times)[:-2] for times, _ in ends], {model for _, model in ends}
 
 
+def within_links(mbit):
+    """Runs this program again where each of two workers has a link; returns how it exits."""
+    network = f"psgd-{os.getpid()}"
+    try:
+        slow_links.build(network, 2, mbit)
+        return subprocess.run([*slow_links.within(network, "hub"), sys.executable, __file__, *sys.argv[1:]],
+                              env={**os.environ, INSIDE: network}, check=False).returncode
+    finally:
+        slow_links.tear_down(network, 2)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("jobs", nargs="*", default=[], choices=[*JOBS, []])
@@ -120,7 +138,10 @@ def main():
     options.add_argument("--runs", type=int, default=16, help="an even number")
     options.add_argument("--seconds", type=float, default=1, help="of a window")
     options.add_argument("--same", action="store_true", help="the built-in codec on both clusters")
+    options.add_argument("--mbit", type=int, help="rate of each worker's link")
     o = options.parse_args()
+    if o.mbit and not os.environ.get(INSIDE):
+        sys.exit(within_links(o.mbit))
     builtin, _ = PAIRS[o.codec]
     text = (ROOT / "clients/examples/code" / f"{o.codec}.lua").read_text()
     codecs = [(builtin, []), (builtin, []) if o.same else (o.codec, [{"file": f"{o.codec}.lua", "text": text}])]
