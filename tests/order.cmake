@@ -20,12 +20,10 @@ ps_places(1 adversary_blame adversary_campaign adversary_deaf adversary_descript
     cluster_elastic cluster_ha cluster_ha_join cluster_join cluster_partitions cluster_recovery cluster_recovery_etcd
     cluster_rotation deploy_slurm interop_go test_script)
 
-# These measure how long others wait, or foretell rates, and keep a processor busy meanwhile: each runs alone. So do
-# those of slow ways: a worker that waits for a processor seems to wait for its way.
+# These measure how long others wait, or foretell rates, and keep a processor busy meanwhile: each runs alone.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR all_places "7 * ${processors} / 2")
-ps_places(${all_places} adversary_handshakes adversary_queue adversary_tls_floods cluster_explain
-    cluster_explain_way_up cluster_explain_way_down)
+ps_places(${all_places} adversary_handshakes adversary_queue adversary_tls_floods cluster_explain)
 
 # These measure such things of processes that hardly compute: they run after all others, beside each other.
 set(last cluster_explain_waits cluster_explain_links cluster_explain_way_up cluster_explain_way_down

@@ -57,17 +57,20 @@ class ExplainTest(ClusterTest):
         c.wait_idle()
         return said
 
-    def explain_now(self, c, **fields):
-        """What bounds the exchange of a job while it trains."""
+    def explain_now(self, c, windows=1, **fields):
+        """What bounds the exchange of a job while it trains. `shares` are the means of so many windows of 3 s."""
         job = c.submit({**SMALL, **fields})
         c.wait(job.id, until=lambda j: j.progress.step > 20, seconds=60)
         self.explain(c, job.id, "--for", "2s")  # leaves a timeline with the job, which is no report of it
-        said = self.explain(c, job.id, "--for", "3s")
-        self.assertEqual(said["cause"], "exchange", said)
-        now = said["exchange"]
-        print({k: round(v, 2) for k, v in now["shares"].items()}, now["step_seconds"], file=sys.stderr)
-        self.assertGreaterEqual(now["steps"], 3)
-        self.assertGreater(sum(now["shares"].values()), 0.4)
+        all_said = [self.explain(c, job.id, "--for", "3s") for _ in range(windows)]
+        for said in all_said:
+            self.assertEqual(said["cause"], "exchange", said)
+            now = said["exchange"]
+            print({k: round(v, 2) for k, v in now["shares"].items()}, now["step_seconds"], file=sys.stderr)
+            self.assertGreaterEqual(now["steps"], 3)
+            self.assertGreater(sum(now["shares"].values()), 0.4)
+        self.assertEqual(len({said["exchange"]["bound_by"] for said in all_said}), 1, all_said)
+        now["shares"] = {way: sum(said["exchange"]["shares"][way] for said in all_said) / windows for way in now["shares"]}
         self.run_psgd(c, "cancel", job.id)
         c.wait(job.id)
         c.wait_idle()

@@ -67,11 +67,10 @@ if NETWORK:
 
         def test_the_way_down_is_named(self):
             c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
-            said = self.explain_now(c, workers=2, **LINKED)
+            # in some steps acknowledgements of what goes up wait behind weights, so one window of ten steps says little
+            said = self.explain_now(c, windows=4, workers=2, **LINKED)
             self.assertEqual(said["bound_by"], "down", said)
-            # acknowledgements of what goes up wait behind the weights: on this network up to 0.05 s of a step of 0.19 s,
-            # and what is pushed in parts waits for several
-            self.assertGreater(said["shares"]["down"], said["shares"]["up"], said)
+            self.assertGreater(said["shares"]["down"], 1.5 * said["shares"]["up"])  # acknowledgements of TCP wait, too
             self.must_be_foretold(c, said, ("f16", "f16", 1, 0), workers=2, **LINKED, **codecs("f16", "f16"))
 
 
