@@ -61,7 +61,8 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
  * The arguments are those of the later call of ps_codec_encode or ps_codec_decode, which then finds
  * its result ready. Return false for most codecs, which gain nothing from it, and if the slice
  * cannot be encoded or decoded together with those that were added before. `room`, which may be
- * NULL, is that of ps_codec_ahead: with it x gets its values before ps_codec_run_ahead too. */
+ * NULL, is that of ps_codec_ahead. With it the caller writes the values there and to x before
+ * ps_codec_run_ahead. */
 bool ps_codec_encode_ahead(const ps_codec *codec, const ps_params *params, uint64_t key,
                            const float *x, size_t n, float **room);
 bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);

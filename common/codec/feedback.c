@@ -165,7 +165,7 @@ static void differ(const parts *s, double lazy, float *x, size_t n)
     s->skips[0] = s->skips[1] != 0.0f ? s->skips[0] + 1.0f : 0.0f;
 }
 
-/* Does what ps_feedback_carry does, but for what was lost. */
+/* Does what ps_feedback_carry does, except that it does not add what was lost. */
 static void carry_rest(const ps_codec *codec, const ps_params *params, const parts *s, float *x,
                        size_t n)
 {

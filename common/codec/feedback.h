@@ -57,10 +57,10 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head);
 
-/* The same for a sender whose codec reads a copy of the values, y (n). ps_feedback_carry_apart does
- * what ps_feedback_carry does, copies the result to y, and notes all of it as lost while it is in
- * the processor's caches. ps_feedback_encode_apart is for contributions that it has prepared.
- * `state` is not NULL. */
+/* Both for a sender whose codec reads a copy of the values. ps_feedback_carry_apart does what
+ * ps_feedback_carry does, copies the result to y (n), and with error_feedback notes all of it as
+ * lost in the same pass. ps_feedback_encode_apart does what ps_feedback_encode does, for values that
+ * ps_feedback_carry_apart has prepared. `state` is not NULL. */
 void ps_feedback_carry_apart(const ps_codec *codec, const ps_params *params, float *state, float *x,
                              float *y, size_t n);
 size_t ps_feedback_encode_apart(const ps_codec *codec, const ps_params *params, float *state,
