@@ -59,8 +59,8 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
 
 /* Both for a sender whose codec reads a copy of the values. ps_feedback_carry_apart does what
  * ps_feedback_carry does, copies the result to y (n), and with error_feedback notes all of it as
- * lost in the same pass. ps_feedback_encode_apart does what ps_feedback_encode does, for values that
- * ps_feedback_carry_apart has prepared. `state` is not NULL. */
+ * lost in the same pass. ps_feedback_encode_apart does what ps_feedback_encode does, for values
+ * that ps_feedback_carry_apart has prepared. `state` is not NULL. */
 void ps_feedback_carry_apart(const ps_codec *codec, const ps_params *params, float *state, float *x,
                              float *y, size_t n);
 size_t ps_feedback_encode_apart(const ps_codec *codec, const ps_params *params, float *state,
